@@ -1,0 +1,74 @@
+"""The halting table (§6.3, Table 2), with the line that it has to beat.
+
+A stopping rule is worth something only if it is more accurate than stopping everybody at the same mean depth: the paper
+does not show that line, every table of ours does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from frost.core.trajectory import Prediction, Trajectory, choose
+from frost.halting.calibration import Calibration
+from frost.halting.policy import Policy, first_passage
+
+EIGHTHS = tuple(i / 8 for i in range(1, 9))   # the quantiles of Table 2
+
+
+class HaltingRow(NamedTuple):
+    """One line of the table."""
+
+    quantile: float
+    threshold: float | None         # s_halt in [0, 1]; None at quantile 1
+    mean_depth: float
+    accuracy: float
+    fixed_depth_accuracy: float     # of stopping everybody at this mean depth
+
+
+def halt(trajectory: Trajectory, policy: Policy) -> Prediction:
+    """Run everything, then pick: the obvious way to stop each image where a rule says so."""
+    return choose(trajectory, first_passage(policy.stops(trajectory.score_logits)))
+
+
+def per_step_accuracy(outputs: Tensor, labels: Tensor) -> list[float]:
+    """Accuracy when every image stops at step 1, 2, …, T: (b, t, k), (b,) → T numbers."""
+    return (outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0).tolist()
+
+
+def fixed_depth_accuracy(per_step: Sequence[float], mean_depth: float) -> float:
+    """The fixed-depth line at a mean depth that may lie between two steps: linear interpolation."""
+    if not 1 <= mean_depth <= len(per_step):
+        raise ValueError(f"mean_depth must lie in [1, {len(per_step)}], got {mean_depth}.")
+    below = math.floor(mean_depth)
+    above = min(below + 1, len(per_step))
+    share = mean_depth - below
+    return (1 - share) * per_step[below - 1] + share * per_step[above - 1]
+
+
+def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibration,
+                  quantiles: Sequence[float] = EIGHTHS) -> list[HaltingRow]:
+    """Mean depth and accuracy for each quantile, with thresholds from the calibration."""
+    per_step = per_step_accuracy(trajectory.outputs, labels)
+    rows = []
+    for quantile in quantiles:
+        policy = calibration.at_quantile(quantile)
+        prediction = halt(trajectory, policy)
+        mean_depth = prediction.depth.double().mean().item()
+        right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
+        rows.append(HaltingRow(quantile, policy.threshold, mean_depth, right, fixed_depth_accuracy(per_step, mean_depth)))
+    return rows
+
+
+def standard_error(share: float, count: int) -> float:
+    """Of a share of `count` independent images."""
+    return math.sqrt(share * (1 - share) / count)
+
+
+def settling_order(trajectory: Trajectory) -> Tensor:
+    """Images from the easiest to the hardest: by the mean halting score along the trajectory, highest first."""
+    return torch.argsort(trajectory.scores.mean(dim=1), descending=True, stable=True)

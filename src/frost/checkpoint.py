@@ -1,0 +1,188 @@
+"""A run directory: weights, configuration, calibration and a manifest; written whole or not at all, verified when read.
+
+    RUN/weights.safetensors   RUN/config.json   RUN/calibration.json   RUN/MANIFEST.json   and what a workflow adds
+
+The directory is built beside its destination, fsynced, the manifest written last, and renamed once. Reading checks the
+size and SHA-256 of each file before a tensor is used. No pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
+
+from frost.config import from_dict
+from frost.core.trajectory import IterativeModel
+from frost.halting.calibration import Calibration
+from frost.zoo.registry import ModelConfig, build
+
+MANIFEST, WEIGHTS, CONFIG, CALIBRATION = "MANIFEST.json", "weights.safetensors", "config.json", "calibration.json"
+FORMAT = 1
+LARGEST_JSON = 64 * 2**20
+
+
+class Run(NamedTuple):
+    """What a run directory holds."""
+
+    path: Path
+    model: IterativeModel
+    calibration: Calibration | None
+    config: dict[str, Any]
+
+
+def weights_hash(model: IterativeModel) -> str:
+    """SHA-256 of every tensor's name, type, shape and bytes; the same wherever and however they are stored."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,
+         extras: Mapping[str, bytes] | None = None) -> None:
+    """Write a run directory at `path`, replacing an older run there, never anything else.
+
+    Args:
+        config: plain values; the group `model` describes the model, if it is one of the zoo.
+        extras: further files by name, such as tables and figures.
+    """
+    path = Path(path)
+    check_destination(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        save_model(model, str(building / WEIGHTS))
+        _write_json(building / CONFIG, dict(config))
+        if calibration is not None:
+            if calibration.weights_hash != weights_hash(model):
+                raise ValueError("the calibration was made for other weights; calibrate this model first.")
+            _write_json(building / CALIBRATION, calibration.to_dict())
+        for name, content in (extras or {}).items():
+            (building / name).write_bytes(content)
+        files = {file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(building.iterdir())}
+        _write_json(building / MANIFEST, {"format": FORMAT, "torch": torch.__version__,
+                                          "threads": torch.get_num_threads(), "files": files})
+        for file in building.iterdir():
+            _fsync(file)
+        _fsync(building)
+        building.chmod(0o755)   # mkdtemp keeps others out
+        _move_into_place(building, path)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def load(path: Path | str, model: IterativeModel | None = None) -> Run:
+    """Verify and read a run directory; the model comes back in evaluation mode.
+
+    Args:
+        model: a freshly built model to fill, where the block is your own and no configuration describes it.
+    """
+    path = Path(path)
+    verify(path)
+    config = _read_json(path / CONFIG)
+    if model is None:
+        if not isinstance(config.get("model"), dict):
+            raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
+        model = build(from_dict(ModelConfig, config["model"], "model"))
+    try:
+        load_model(model, str(path / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{path / WEIGHTS} does not fit the model: {str(error).splitlines()[0]}.") from error
+    model.eval()
+    calibration = None
+    if (path / CALIBRATION).is_file():
+        calibration = Calibration.from_dict(_read_json(path / CALIBRATION))
+        if calibration.weights_hash != weights_hash(model):
+            raise ValueError(f"{path / CALIBRATION} belongs to other weights; calibrate the run again.")
+    return Run(path, model, calibration, config)
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """Check a run directory against its manifest, which is returned; anything amiss is a ValueError naming the file."""
+    if not path.is_dir():
+        raise ValueError(f"there is no run at {path}; frost demo --out {path} makes one.")
+    if not (path / MANIFEST).is_file():
+        raise ValueError(f"{path} is not a whole run: it has no {MANIFEST}.")
+    manifest = _read_json(path / MANIFEST)
+    files = manifest.get("files")
+    if manifest.get("format") != FORMAT or not isinstance(files, dict):
+        raise ValueError(f"{path / MANIFEST} has format {manifest.get('format')!r}, this frost reads {FORMAT}.")
+    for name in (WEIGHTS, CONFIG):
+        if name not in files:
+            raise ValueError(f"{path / MANIFEST} does not list {name}.")
+    for name, facts in files.items():
+        file = path / name
+        if Path(name).name != name or file.is_symlink() or not file.is_file():
+            raise ValueError(f"{file} is missing or is no plain file.")
+        if not isinstance(facts, dict) or file.stat().st_size != facts.get("bytes") or _sha256(file) != facts.get("sha256"):
+            raise ValueError(f"{file} is damaged: its size or SHA-256 is not that of the manifest.")
+    return manifest
+
+
+def check_destination(path: Path) -> None:
+    """Refuse a destination that exists and is no run of ours, or that holds files a run did not write."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise ValueError(f"{path} exists and is not a folder; choose another --out.")
+    if not path.exists() or not any(path.iterdir()):
+        return
+    try:
+        listed = set(verify(path)["files"]) | {MANIFEST}
+    except ValueError as error:
+        raise ValueError(f"{path} exists and holds something else ({error}) Choose another --out.") from error
+    strangers = sorted(file.name for file in path.iterdir() if file.name not in listed)
+    if strangers:
+        raise ValueError(f"{path} holds a run and also {', '.join(strangers[:3])}, which would be lost; "
+                         "choose another --out.")
+
+
+def _move_into_place(building: Path, path: Path) -> None:
+    """Rename once; an older run steps aside first and is deleted last."""
+    if not path.exists():
+        building.rename(path)
+    else:
+        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+        path.rename(aside / path.name)
+        building.rename(path)
+        shutil.rmtree(aside)
+    _fsync(path.parent)
+
+
+def _write_json(file: Path, values: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if file.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{file} is larger than a run's JSON can be.")
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not JSON ({error}).") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} does not hold an object.")
+    return values
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

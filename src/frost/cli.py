@@ -1,0 +1,99 @@
+"""The command line: parses, calls a workflow, prints; no logic.
+
+Results go to stdout, progress to stderr. A user's mistake is one line and exit status 2; set FROST_TRACEBACK=1 to see
+where it came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from frost.config import suggest
+
+Answer = tuple[dict[str, Any], str]   # the object for --json, and the text for a person
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave with status 2."""
+        self.exit(2, f"{self.prog}: {message} (try: {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs and their options."""
+    top = OneLineParser(prog="frost", description="Adaptive depth for any shape-preserving block.")
+    top.add_argument("--version", action="store_true", help="print the version")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=OneLineParser)
+    demo = _verb(verbs, "demo", _demo, "the whole story on data that comes with the package")
+    demo.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
+                      help="folder for the run and its picture (default: %(default)s)")
+    demo.add_argument("--seed", type=int, metavar="N", help="the same as --set train.seed=N")
+    described = _verb(verbs, "describe", _describe, "parameters, FLOPs once per image and per step")
+    described.add_argument("model", metavar="MODEL", help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
+    return top
+
+
+def _verb(verbs: Any, name: str, action: Any, summary: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    verb.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
+                      help="change a field of the configuration, for instance model.depth=12 train.epochs=3")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    verb.set_defaults(action=action)
+    return verb
+
+
+def _demo(arguments: argparse.Namespace) -> Answer:
+    from frost.config import override
+    from frost.recipes import recipe
+    from frost.workflows.demo import run_demo, text
+
+    seed = [] if arguments.seed is None else [f"train.seed={arguments.seed}"]
+    result = run_demo(override(recipe("digits"), [*arguments.assignments, *seed]), arguments.out)
+    return result.to_json(), text(result)
+
+
+def _describe(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.describe import as_json, as_text, describe
+
+    ours, paper, config = describe(arguments.model, arguments.assignments)
+    return as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `frost` and `python -m frost`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    known = {"demo", "describe"}
+    if words and not words[0].startswith("-") and words[0] not in known:
+        print(f"frost: there is no verb '{words[0]}'. {suggest(words[0], known)}", file=sys.stderr)
+        return 2
+    arguments = parser().parse_args(words)
+    if arguments.version:
+        from importlib.metadata import version
+        print(f"frost {version('frost-ssm')}")
+        return 0
+    if arguments.verb is None:
+        parser().print_help()
+        return 0
+    try:
+        as_json, as_text = arguments.action(arguments)
+        print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
+    except KeyboardInterrupt:
+        print("frost: interrupted; nothing was written.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - keeps the interpreter's last flush quiet
+        return 0
+    except (ValueError, OSError, FloatingPointError) as error:
+        if os.environ.get("FROST_TRACEBACK"):
+            raise
+        print(f"frost: {error}", file=sys.stderr)
+        return 2
+    return 0

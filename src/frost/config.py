@@ -1,0 +1,131 @@
+"""Dataclass ⇄ dict, and dotted overrides such as `model.depth=12`.
+
+Knows nothing of any particular configuration: fields and their types are read from the dataclass itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+Config = TypeVar("Config")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A sentence that helps somebody who typed `name`: the nearest known name, else all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The dataclass as plain dicts, lists, strings and numbers, ready for JSON."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") -> Config:
+    """Build `kind` from plain values; an unknown field or a value of the wrong type is a ValueError."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{where or kind.__name__}: expected an object of fields, got {values!r}.")
+    hints = typing.get_type_hints(kind)
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{where}.{name}" if where else name
+        if name not in hints:
+            raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
+        hint = hints[name]
+        arguments[name] = (
+            from_dict(hint, value, path) if dataclasses.is_dataclass(hint) else _checked(value, hint, path)
+        )
+    return _built(kind, arguments, where)
+
+
+def override(config: Config, assignments: Iterable[str]) -> Config:
+    """Apply assignments `path.to.field=value`, in order; each value is read as the field's own type."""
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise ValueError(f"--set takes path=value, for instance model.depth=12; got '{assignment}'.")
+        config = _assign(config, path.strip().split("."), text.strip(), path.strip())
+    return config
+
+
+def _assign(config: Config, names: list[str], text: str, path: str) -> Config:
+    hints = typing.get_type_hints(type(config))
+    name, rest = names[0], names[1:]
+    if name not in hints:
+        raise ValueError(f"{path}: {type(config).__name__} has no field '{name}'. {suggest(name, hints)}")
+    hint = hints[name]
+    if dataclasses.is_dataclass(hint):
+        if not rest:
+            inside = ", ".join(typing.get_type_hints(hint))
+            raise ValueError(f"{path} is a group of fields; set one of them, for instance {path}.…: {inside}.")
+        value = _assign(getattr(config, name), rest, text, path)
+    elif rest:
+        raise ValueError(f"{path}: '{name}' is a single value and has no field '{rest[0]}'.")
+    else:
+        value = _parsed(text, hint, path)
+    group = path.rpartition(".")[0] if not rest else ""
+    return _built(type(config), {**_shallow(config), name: value}, group)
+
+
+def _shallow(config: Any) -> dict[str, Any]:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _built(kind: type[Config], arguments: dict[str, Any], where: str) -> Config:
+    try:
+        return kind(**arguments)
+    except TypeError as error:
+        raise ValueError(f"{where or kind.__name__}: {error}.") from error
+    except ValueError as error:
+        prefix = f"{where}: " if where and not str(error).startswith(where) else ""
+        raise ValueError(f"{prefix}{error}") from error
+
+
+def _parsed(text: str, hint: Any, path: str) -> Any:
+    """Read `text` as a value of type `hint`."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return _checked(text, hint, path)
+    if origin in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return None if text.lower() in ("none", "null") else _parsed(text, options[0], path)
+    if hint is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in words:
+            raise ValueError(f"{path} takes true or false, got '{text}'.")
+        return words[text.lower()]
+    if hint in (int, float):
+        try:
+            return _checked(hint(text), hint, path)
+        except ValueError:
+            kind = "a whole number" if hint is int else "a finite number"
+            raise ValueError(f"{path} takes {kind}, got '{text}'.") from None
+    return text
+
+
+def _checked(value: Any, hint: Any, path: str) -> Any:
+    """Return `value` if it is of type `hint` (an int may stand for a float); else raise."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        options = typing.get_args(hint)
+        if value not in options:
+            raise ValueError(f"{path} is one of {', '.join(map(str, options))}; got '{value}'.")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in typing.get_args(hint):
+            return None
+        return _checked(value, next(o for o in typing.get_args(hint) if o is not type(None)), path)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ValueError(f"{path} takes a value of type {hint.__name__}, got {value!r}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path} takes a finite number, got {value}.")
+    return value

@@ -1,0 +1,196 @@
+"""FROST (§3): a stem, the four operators, and an update rule, unrolled to a trajectory.
+
+    begin   x = stem(image);  drive = B_λ(x);  D(x);  h_0 = 0
+    step    h_{t+1} from h_t, A(h_t) and the drive, by the update rule
+    read    y_t = C_λ(h_t) + D(x)  (2), (16), (17);   s_t  (19)
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
+from frost.core.frozen import FrozenCache, forget
+from frost.core.head import Head
+from frost.core.layout import ChannelMap, ChannelNorm, channels_of, pool
+from frost.core.lipschitz import Bounded
+from frost.core.scaling import Scale, scaled_readout
+from frost.core.trajectory import IterativeModel, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrostConfig:
+    """The dynamics of a FROST model."""
+
+    depth: int = 16                # T, the most steps any image may take
+    hurst: float = 0.8             # H; fixed, because a learned H drifts above 1 (§6.2); 0 is the control of Eq. (8)
+    learn_hurst: bool = False
+    scale_init: float = 0.5        # λ before training
+    rule: Literal["residual", "gated", "contractive", "theorem"] = "residual"
+    gate: Literal["interpolate", "add"] = "interpolate"   # which form of the gated rule
+    start: Literal["zero", "stem"] = "zero"               # h_0; from zero, the first step costs nothing at inference
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise ValueError(f"depth must be at least 1, got {self.depth}; the paper uses 16 (ResNet) and 12 (ViT).")
+        if not 0.0 <= self.hurst <= 1.0:
+            raise ValueError(f"hurst must lie in [0, 1], got {self.hurst}; the paper uses 0.8.")
+        if self.scale_init <= 0.0:
+            raise ValueError(f"scale_init must be positive, got {self.scale_init}; the paper starts λ at 0.5.")
+        if self.rule in ("contractive", "theorem") and self.scale_init >= 1.0:
+            raise ValueError(f"scale_init must lie below 1 under rule '{self.rule}', got {self.scale_init}.")
+
+
+def make_rule(config: FrostConfig, channels: int) -> UpdateRule:
+    """The update rule that a configuration names."""
+    if config.rule == "gated":
+        return Gated(channels, config.gate)
+    if config.rule == "contractive":
+        return Contractive()
+    return Theorem(channels) if config.rule == "theorem" else Residual()
+
+
+class Branch(nn.Module):
+    """A block without its skip connection, block(h) − h: what A is for a block that adds its own input."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """block(h) − h."""
+        return self.block(hidden) - hidden
+
+
+def branch(block: nn.Module) -> Branch:
+    """Turn a block that adds its own input into an update direction A(h) = block(h) − h."""
+    return Branch(block)
+
+
+class Frost(IterativeModel):
+    """Any shape-preserving block, iterated as a scale-consistent state-space model.
+
+    Args:
+        stem: images → x, a map (b, c, h, w), tokens (b, n, c) or a vector (b, c).
+        transition: A, a module that keeps the shape of its input; under the rules `contractive` and `theorem` a
+            `Bounded` module with a Lipschitz constant below 1, or of at most 1.
+        channels: c.
+        classes: k.
+    """
+
+    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int,
+                 config: FrostConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or FrostConfig()
+        self.depth = self.config.depth
+        check_keeps_shape(transition, channels)
+        self.stem, self.transition = stem, transition
+        self.rule = make_rule(self.config, channels)
+        self._check_bound()
+        self.scale = Scale(self.config.scale_init, self.config.hurst, form=self.rule.scale_form,
+                           learn_hurst=self.config.learn_hurst)
+        self.input_map = ChannelMap(channels, channels)
+        self.norm: nn.Module = ChannelNorm(channels) if self.rule.normalises else nn.Identity()
+        self.head = Head(channels, classes)
+        self._at_zero = FrozenCache()
+
+    def begin(self, images: Tensor) -> State:
+        """x, B_λ(x), D(x) and h_0, once per image."""
+        x = self.stem(images)
+        if channels_of(x) != self.input_map.weight.shape[1]:
+            raise ValueError(f"the stem must give {self.input_map.weight.shape[1]} channels, got {channels_of(x)}: "
+                             f"shape {tuple(x.shape)}; tokens are (b, n, c), maps (b, c, h, w).")
+        drive = self.rule.drive(self.input_map, x, self.scale)
+        hidden = x if self.config.start == "stem" else torch.zeros_like(drive)
+        return State(hidden, drive, self.head.feedthrough(pool(x)), 0)
+
+    def step(self, state: State) -> State:
+        """h_t → h_{t+1}; from h_0 = 0 the transition's value is the same for every image and is cached."""
+        assert state.drive is not None
+        if state.step == 0 and self.config.start == "zero" and not torch.is_grad_enabled() and not self.training:
+            change = self._change_at_zero(state.hidden)
+        else:
+            change = self._change(state.hidden)
+        hidden = self.rule(state.hidden, change, state.drive, self.scale)
+        return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
+
+    def read(self, state: State) -> tuple[Tensor, Tensor]:
+        """y_t = C_λ(h_t) + D(x), and the score's logit."""
+        features = pool(self.norm(state.hidden))
+        output = scaled_readout(self.head.readout, features, self.scale) + state.feedthrough
+        return output, self.head.score(features)
+
+    @property
+    def lipschitz(self) -> float | None:
+        """L of one step, below 1 for the rules that contract; None for those that promise nothing."""
+        constant = self.transition.lipschitz if isinstance(self.transition, Bounded) else float("nan")
+        return self.rule.lipschitz(constant, self.scale)
+
+    def train(self, mode: bool = True) -> Frost:
+        """Switch the mode, and forget what was computed from the weights."""
+        forget(self)
+        return super().train(mode)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Frost:
+        forget(self)    # a move may reuse the address of old weights
+        return super()._apply(*args, **kwargs)
+
+    def _change(self, hidden: Tensor) -> Tensor:
+        change = self.transition(hidden)
+        if change.shape != hidden.shape:
+            raise ValueError(_shape_changed(self.transition, tuple(hidden.shape), tuple(change.shape)))
+        return change
+
+    def _change_at_zero(self, hidden: Tensor) -> Tensor:
+        """A(0), computed once per set of weights for one image, and shared by the batch."""
+        weights = [*self.transition.parameters(), *self.transition.buffers()]
+        context = (hidden.shape[1:], hidden.dtype, hidden.device)
+        zero = self._at_zero.get(weights, context, lambda: self._change(
+            torch.zeros(1, *hidden.shape[1:], dtype=hidden.dtype, device=hidden.device)))
+        return zero.expand_as(hidden)
+
+    def _check_bound(self) -> None:
+        if not self.rule.contracts:
+            return
+        limit = "below 1" if self.config.rule == "contractive" else "of at most 1"
+        if not isinstance(self.transition, Bounded):
+            raise ValueError(
+                f"rule '{self.config.rule}' promises a contraction and needs a transition with a proven Lipschitz constant "
+                f"{limit}, but {type(self.transition).__name__} states none. Build it from frost.core.lipschitz "
+                "(AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
+        constant = self.transition.lipschitz
+        if constant > 1.0 or (constant == 1.0 and self.config.rule == "contractive"):
+            raise ValueError(f"rule '{self.config.rule}' needs a transition with a Lipschitz constant {limit}, got "
+                             f"{constant}; lower Chain(…, factor=…).")
+
+
+def check_keeps_shape(transition: nn.Module, channels: int) -> None:
+    """Refuse a transition that changes the shape of maps, tokens and vectors alike.
+
+    A copy without data is tried on one state of each layout. A module that fits none of them is left to the first step,
+    which checks the real state.
+    """
+    changed = None
+    for shape in ((1, channels, 16, 16), (1, 16, channels), (1, channels)):
+        try:
+            with torch.no_grad():
+                after = copy.deepcopy(transition).to("meta").eval()(torch.empty(shape, device="meta")).shape
+        except Exception as error:  # a user's module may raise anything for a layout that it does not take
+            _ = error
+            continue
+        if tuple(after) == shape:
+            return
+        changed = changed or (shape, tuple(after))
+    if changed:
+        raise ValueError(_shape_changed(transition, *changed))
+
+
+def _shape_changed(transition: nn.Module, before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    return (f"transition must keep the state's shape, but {type(transition).__name__} maps {before} to {after}. "
+            "Remove pooling and strides, pad convolutions, and give as many channels as it takes; "
+            "use dilation to widen the receptive field (App. C).")

@@ -1,0 +1,1 @@
+"""Image sets and their splits; a leaf that knows no model."""

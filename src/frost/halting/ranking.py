@@ -1,0 +1,86 @@
+"""Batch–time ranking and the easy and hard sets (§4.2, §5.2, Eq. 18).
+
+Ranks and sets only: the losses that use them are in `training.objective`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltingConfig:
+    """How the halting score is supervised."""
+
+    rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to gain, ℓ_{i,t} − ℓ_{i,T}
+    pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
+    easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
+    hard_fraction: float = 0.25
+    margin: float = 0.2                                # δ in (22)
+    relative_weight: float = 0.7                       # α_rel in (24)
+    anchoring_weight: float = 0.3                      # α_abs in (24)
+    reduce: Literal["mean", "sum"] = "mean"            # over steps; the paper prints a sum, which swamps the task
+    stop_gradient: bool = False                        # true isolates the backbone, as §4.3 says and §5.3 denies
+
+    def __post_init__(self) -> None:
+        for name in ("easy_fraction", "hard_fraction"):
+            if not 0.0 < getattr(self, name) <= 0.5:
+                raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the two sets may not overlap.")
+        for name in ("margin", "relative_weight", "anchoring_weight"):
+            if getattr(self, name) < 0.0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
+
+
+def batch_time_ranks(losses: Tensor) -> Tensor:
+    """Rank of each loss in the batch–time set, 1 for the smallest, (b, t) → (b, t).
+
+        L = {ℓ_{i,t} | i = 1…B, t = 1…T},   r_{i,t} ∈ {1, …, BT}        (18)
+
+    Equal losses are ranked in the order of the batch, so that ranks are a permutation.
+    """
+    order = torch.argsort(losses.flatten(), stable=True)
+    ranks = torch.empty_like(order)
+    ranks[order] = torch.arange(1, order.numel() + 1, device=order.device)
+    return ranks.view_as(losses)
+
+
+def difficulty(losses: Tensor, rank_by: Literal["loss", "gain"]) -> Tensor:
+    """What is ranked, small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
+
+    `loss` is the paper's ℓ_{i,t}. `gain` is what is left to win by going on, ℓ_{i,t} − ℓ_{i,T}: settled images stop,
+    right or hopeless. The last step leaves nothing to win for anybody and is not ranked.
+    """
+    if rank_by == "loss":
+        return losses
+    if losses.shape[1] < 2:
+        raise ValueError("halting.rank_by='gain' compares a step with the last one and needs a depth of at least 2.")
+    return losses[:, :-1] - losses[:, -1:]
+
+
+def easy_and_hard(losses: Tensor, config: HaltingConfig) -> tuple[Tensor, Tensor]:
+    """The easy set E and the hard set H as masks over pairs, (b, t) → two bool (b, t).
+
+    Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
+    `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every step.
+    """
+    ranked = difficulty(losses.detach(), config.rank_by)
+    ranks = batch_time_ranks(ranked)
+    if config.pairs == "samples":
+        ranks = batch_time_ranks(ranks.double().mean(dim=1, keepdim=True))
+    total = ranks.numel()
+    easy = ranks <= max(1, int(config.easy_fraction * total))
+    hard = ranks > total - max(1, int(config.hard_fraction * total))
+    if total < 2:
+        easy, hard = torch.zeros_like(easy), torch.zeros_like(hard)
+    return _over_steps(easy, losses, ranked.shape[1]), _over_steps(hard, losses, ranked.shape[1])
+
+
+def _over_steps(members: Tensor, losses: Tensor, ranked_steps: int) -> Tensor:
+    """Spread whole images over the ranked steps, and leave unranked steps out of the set."""
+    mask = torch.zeros(losses.shape, dtype=torch.bool, device=losses.device)
+    mask[:, :ranked_steps] = members
+    return mask

@@ -1,0 +1,64 @@
+"""The demo's picture: depth against accuracy, and the easiest and the hardest images with the step where each stopped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+ADAPTIVE, FIXED, INK = "#0072B2", "#D55E00", "#333333"   # blue and vermilion: told apart by colour-blind readers
+
+
+class Curve(NamedTuple):
+    """Points of depth and accuracy."""
+
+    depth: Sequence[float]
+    accuracy: Sequence[float]
+
+
+class Stopped(NamedTuple):
+    """An image, its label, the answer, and the step where it stopped."""
+
+    image: Tensor   # (h, w)
+    label: int
+    answer: int
+    depth: int
+
+
+def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easiest: Sequence[Stopped],
+                hardest: Sequence[Stopped], title: str) -> bytes:
+    """One PNG."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    columns = len(easiest)
+    figure = plt.figure(figsize=(10, 7.4), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
+    axes = upper.subplots()
+    axes.plot(fixed.depth, [100 * a for a in fixed.accuracy], "s--", color=FIXED, label="everybody stops at step t")
+    axes.plot(adaptive.depth, [100 * a for a in adaptive.accuracy], "o-", color=ADAPTIVE,
+              label="each image stops by its halting score (label: quantile)")
+    for depth, accuracy, quantile in zip(adaptive.depth, adaptive.accuracy, quantiles, strict=True):
+        axes.annotate(f"{quantile:g}", (depth, 100 * accuracy), textcoords="offset points", xytext=(0, 8), ha="center",
+                      fontsize=8, color=ADAPTIVE)
+    axes.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)", title=title)
+    axes.margins(y=0.12)
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right")
+    rows = lower.subplots(2, columns, squeeze=False)
+    for row, (name, images) in zip(rows, (("easiest", easiest), ("hardest", hardest)), strict=True):
+        for cell, stopped in zip(row, images, strict=True):
+            cell.imshow(stopped.image, cmap="gray_r")
+            cell.set(xticks=[], yticks=[])
+            right = stopped.answer == stopped.label
+            answer = f"“{stopped.answer}”" if right else f"“{stopped.answer}”, is {stopped.label}"
+            cell.set_xlabel(f"step {stopped.depth}\n{answer}", fontsize=8, color=INK if right else FIXED)
+        row[0].set_ylabel(name, fontsize=10)
+    lower.suptitle("Where images stopped at quantile 0.5, and the answer given", fontsize=10)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    plt.close(figure)
+    return buffer.getvalue()

@@ -1,0 +1,1 @@
+"""Training (§5): the objective, the optimiser, and the loop."""

@@ -1,0 +1,108 @@
+"""The training objective (§5): task, relative ranking and anchoring losses (Eqs. 21–24).
+
+Works on logits of the halting score. Which pairs are easy or hard is decided in `halting.ranking`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from frost.core.trajectory import Trajectory
+from frost.halting.ranking import HaltingConfig, easy_and_hard
+from frost.halting.score import score_of
+
+
+class Objective(NamedTuple):
+    """The loss and its parts, and what they were computed from."""
+
+    total: Tensor
+    task: Tensor
+    relative: Tensor
+    anchoring: Tensor
+    easy: Tensor      # E, bool (b, t)
+    hard: Tensor      # H, bool (b, t)
+
+
+def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """ℓ_{i,t}, the cross-entropy of every image at every step: (b, t, k), (b,) → (b, t)."""
+    every_step = labels[:, None].expand(outputs.shape[:2])
+    return F.cross_entropy(outputs.transpose(1, 2), every_step, reduction="none", label_smoothing=label_smoothing)
+
+
+def task_loss(losses: Tensor) -> Tensor:
+    """The mean loss of the last step, (b, t) → scalar.
+
+    L_task = (1/B) Σ_i ℓ_{i,T}        (21)
+    """
+    return losses[:, -1].mean()
+
+
+def relative_loss(score_logits: Tensor, easy: Tensor, hard: Tensor, margin: float,
+                  across: Literal["step", "all"] = "step", reduce: Literal["mean", "sum"] = "mean") -> Tensor:
+    """A margin between the scores of easy and hard pairs, (b, t) → scalar.
+
+        L_rel = Σ_t 1/(|E||H|) Σ_{(i,j) ∈ E×H} max(0, s_{j,t} − s_{i,t} + δ)        (22)
+
+    `across="step"` compares pairs of the same step, with E and H those of that step; a step without both adds nothing.
+    `across="all"` compares every easy pair with every hard one, whatever their steps. Paper choice: a mean over the
+    steps; the printed sum lets the ranking swamp the task (`reduce="sum"` is T times the mean).
+    """
+    scores = score_of(score_logits)
+    if across == "all":
+        scores, easy, hard = scores.reshape(-1, 1), easy.reshape(-1, 1), hard.reshape(-1, 1)
+    gap = scores[None, :, :] - scores[:, None, :]             # (i, j, t): s_j − s_i
+    pairs = easy[:, None, :] & hard[None, :, :]               # (i, j, t)
+    hinge = (gap + margin).clamp_min(0) * pairs
+    per_step = hinge.sum(dim=(0, 1)) / pairs.sum(dim=(0, 1)).clamp_min(1)
+    return per_step.mean() * (score_logits.shape[1] if reduce == "sum" else 1)
+
+
+def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
+                   reduce: Literal["mean", "sum"] = "mean") -> Tensor:
+    """Pull the scores of easy pairs to 1 and those of hard pairs to 0, (b, t) → scalar.
+
+        L_abs = −Σ_t [ 1/|E| Σ_{i∈E} log s_{i,t} + 1/|H| Σ_{j∈H} log(1 − s_{j,t}) ]        (23)
+
+    Paper choice: printed without the minus sign, as a likelihood to maximise; we minimise its negative, over E and H of
+    each step, as a mean over steps. −log σ(z) = softplus(−z) stays finite for any logit.
+    """
+    for_easy = (F.softplus(-score_logits) * easy).sum(dim=0) / easy.sum(dim=0).clamp_min(1)
+    for_hard = (F.softplus(score_logits) * hard).sum(dim=0) / hard.sum(dim=0).clamp_min(1)
+    per_step = for_easy + for_hard
+    return per_step.sum() if reduce == "sum" else per_step.mean()
+
+
+def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
+              deep_supervision: float = 0.0) -> Objective:
+    """Everything that is minimised.
+
+        L = L_task + α_rel L_rel + α_abs L_abs        (24)
+
+    `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
+    plain loss, without smoothing.
+    """
+    losses = step_losses(trajectory.outputs, labels, label_smoothing)
+    plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
+    easy, hard = easy_and_hard(plain, halting)
+    across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
+    task = task_loss(losses)
+    relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
+    anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
+    total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
+    if deep_supervision:
+        total = total + deep_supervision * losses.mean()
+    return Objective(total, task, relative, anchoring, easy, hard)
+
+
+def accuracy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """The share of right answers at each step, (b, t, k), (b,) → (t,)."""
+    return (outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
+
+
+def is_finite(loss: Objective) -> bool:
+    """Whether training may go on."""
+    return bool(torch.isfinite(loss.total))

@@ -1,0 +1,1 @@
+"""One file a verb: the order of calls, no maths."""

@@ -1,0 +1,1 @@
+"""What A can be (App. C), and what FROST is compared with."""

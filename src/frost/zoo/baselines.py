@@ -1,0 +1,101 @@
+"""What FROST is compared with (§6): Vanilla, Recurrent and BasicSSM, behind the same three verbs.
+
+    Vanilla     h_{t+1} = h_t + A_t(h_t),  h_0 = x: one set of weights a step
+    Recurrent   h_{t+1} = h_t + A(h_t),    h_0 = x: one shared block
+    BasicSSM    h_{t+1} = h_t + A(h_t) + B(x),  h_0 = 0;  y_t = C(h_t) + D(x)        (1), (2), (4)
+
+Block and head are FROST's. A non-linear A is a branch: the block without its skip connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from frost.core.head import Head
+from frost.core.layout import ChannelMap, ChannelNorm, pool
+from frost.core.trajectory import IterativeModel, State
+
+
+class Baseline(IterativeModel):
+    """Stem, normalisation and head that the baselines share; y_t = C(h_t) + D(x) (2)."""
+
+    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int) -> None:
+        super().__init__()
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, got {depth}.")
+        self.depth = depth
+        self.stem = stem
+        self.norm: nn.Module = ChannelNorm(channels)
+        self.head = Head(channels, classes)
+
+    def begin(self, images: Tensor) -> State:
+        """h_0 = x, and D(x)."""
+        x = self.stem(images)
+        return State(x, None, self.head.feedthrough(pool(x)), 0)
+
+    def read(self, state: State) -> tuple[Tensor, Tensor]:
+        """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
+        features = pool(self.norm(state.hidden))
+        return self.head.readout(features) + state.feedthrough, self.head.score(features)
+
+    def _moved(self, state: State, hidden: Tensor) -> State:
+        return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
+
+
+class Vanilla(Baseline):
+    """T distinct blocks: an ordinary deep network, read after every block."""
+
+    stationary = False
+
+    def __init__(self, stem: nn.Module, make_branch: Callable[[], nn.Module], *, channels: int, classes: int,
+                 depth: int) -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+        self.transitions = nn.ModuleList(make_branch() for _ in range(depth))
+
+    def step(self, state: State) -> State:
+        """h_t → h_t + A_{t+1}(h_t)."""
+        if state.step is None:
+            raise ValueError("Vanilla has its own weights for each step and cannot run a batch of mixed depths; "
+                             "use a stationary model.")
+        if state.step >= self.depth:
+            raise ValueError(f"Vanilla was built with {self.depth} blocks and cannot take step {state.step + 1}; "
+                             "only stationary models go deeper than they were trained.")
+        return self._moved(state, state.hidden + self.transitions[state.step](state.hidden))
+
+
+class Recurrent(Baseline):
+    """One shared block, applied T times."""
+
+    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int) -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+        self.transition = transition
+
+    def step(self, state: State) -> State:
+        """h_t → h_t + A(h_t)."""
+        return self._moved(state, state.hidden + self.transition(state.hidden))
+
+
+class BasicSSM(Baseline):
+    """The state-space model without λ and H: the exact flow of the induced dynamics (4)."""
+
+    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
+                 start: str = "zero") -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+        self.transition = transition
+        self.input_map = ChannelMap(channels, channels)
+        self.start = start
+
+    def begin(self, images: Tensor) -> State:
+        """h_0, B(x) and D(x), once per image."""
+        x = self.stem(images)
+        drive = self.input_map(x)
+        hidden = x if self.start == "stem" else torch.zeros_like(drive)
+        return State(hidden, drive, self.head.feedthrough(pool(x)), 0)
+
+    def step(self, state: State) -> State:
+        """h_t → h_t + A(h_t) + B(x) (4)."""
+        assert state.drive is not None
+        return self._moved(state, state.hidden + self.transition(state.hidden) + state.drive)

@@ -1,0 +1,31 @@
+"""Transitions with a proven Lipschitz constant, for the rules `contractive` and `theorem` (App. B).
+
+Convolutional ones stand in for the bottleneck, token ones for the transformer block. Attention has no global Lipschitz
+constant, so positions are mixed by learned matrices of norm ≤ 1 instead.
+"""
+
+from __future__ import annotations
+
+from frost.core.lipschitz import AolMap, Bounded, Chain, MaxMin, TokenMix
+
+
+def contractive_conv(channels: int, bottleneck: int, kappa: float) -> Bounded:
+    """g for maps: 3×3 mixing and a channel map of norm ≤ 1 between sorted pairs, times κ."""
+    return Chain(AolMap(channels, bottleneck, kernel=3), MaxMin(), AolMap(bottleneck, bottleneck, kernel=3), MaxMin(),
+                 AolMap(bottleneck, channels, kernel=1), factor=kappa)
+
+
+def contractive_tokens(channels: int, tokens: int, groups: int, width: int, kappa: float) -> Bounded:
+    """g for tokens: positions mixed per group of channels, then a two-layer channel map, times κ."""
+    return Chain(AolMap(channels, channels), TokenMix(tokens, groups), AolMap(channels, width), MaxMin(),
+                 AolMap(width, channels), factor=kappa)
+
+
+def theorem_conv(channels: int) -> Bounded:
+    """Â for maps: one 3×3 convolution of norm ≤ 1."""
+    return AolMap(channels, channels, kernel=3, bias=False)
+
+
+def theorem_tokens(channels: int, tokens: int, groups: int) -> Bounded:
+    """Â for tokens: a linear map of the channels after a linear mixing of the positions, both of norm ≤ 1."""
+    return Chain(AolMap(channels, channels, bias=False), TokenMix(tokens, groups))

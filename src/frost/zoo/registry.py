@@ -1,0 +1,135 @@
+"""Models by name: `frost-vit-b16` is an architecture and a backbone.
+
+A new backbone is one file in this folder and one entry in `BACKBONES`; a named size is one entry in `SIZES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import nn
+
+from frost.config import suggest
+from frost.core.model import Frost, FrostConfig
+from frost.core.trajectory import IterativeModel
+from frost.zoo import bounded
+from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
+from frost.zoo.fold import fold
+from frost.zoo.resnet import Bottleneck, ResNetStem
+from frost.zoo.vit import VitBranch, VitStem, tokens_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig(FrostConfig):
+    """A model of the zoo: FROST's dynamics, and what they are applied to."""
+
+    architecture: Literal["frost", "vanilla", "recurrent", "basic-ssm"] = "frost"
+    backbone: Literal["resnet", "vit"] = "vit"
+    image_size: int = 224
+    image_channels: int = 3
+    classes: int = 100
+    channels: int = 768
+    patch: int = 16            # the stem's stride: the patch of a ViT; 1, 2 or 4 for a ResNet
+    heads: int = 12            # ViT
+    expansion: float = 4.0     # ViT: width of the MLP ÷ channels
+    bottleneck: int = 64       # ResNet
+    dilation: int = 1          # ResNet
+    kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
+    folded_start: bool = False # basic-ssm only: initialise as a folded FROST, the control for Table 1 and App. D
+
+    def __post_init__(self) -> None:
+        # slots make a new class, which breaks the bare super()
+        super(ModelConfig, self).__post_init__()  # noqa: UP008
+        for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.classes < 2:
+            raise ValueError(f"classes must be at least 2, got {self.classes}.")
+        if not 0.0 < self.kappa < 1.0:
+            raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
+        if self.folded_start and self.architecture != "basic-ssm":
+            raise ValueError("folded_start is a control for architecture 'basic-ssm' only.")
+
+
+class Parts(NamedTuple):
+    """What a backbone brings: a stem, the branch A, and bounded transitions for the rules that contract."""
+
+    stem: Callable[[], nn.Module]
+    branch: Callable[[], nn.Module]
+    contractive: Callable[[], nn.Module]
+    theorem: Callable[[], nn.Module]
+
+
+def _resnet(c: ModelConfig) -> Parts:
+    return Parts(
+        stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch),
+        branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation),
+        contractive=lambda: bounded.contractive_conv(c.channels, c.bottleneck, c.kappa),
+        theorem=lambda: bounded.theorem_conv(c.channels))
+
+
+def _vit(c: ModelConfig) -> Parts:
+    tokens = tokens_of(c.image_size, c.patch)
+    return Parts(
+        stem=lambda: VitStem(c.image_channels, c.image_size, c.patch, c.channels),
+        branch=lambda: VitBranch(c.channels, c.heads, c.expansion),
+        contractive=lambda: bounded.contractive_tokens(c.channels, tokens, c.heads, int(c.channels * c.expansion), c.kappa),
+        theorem=lambda: bounded.theorem_tokens(c.channels, tokens, c.heads))
+
+
+BACKBONES: dict[str, Callable[[ModelConfig], Parts]] = {"resnet": _resnet, "vit": _vit}
+
+SIZES: dict[str, ModelConfig] = {
+    "resnet50": ModelConfig(backbone="resnet", depth=16, channels=256, bottleneck=64, patch=4),
+    "vit-b16": ModelConfig(backbone="vit", depth=12),
+    "resnet-32px": ModelConfig(backbone="resnet", depth=16, image_size=32, channels=128, bottleneck=64, patch=2),
+    "vit-32px": ModelConfig(backbone="vit", depth=8, image_size=32, channels=128, heads=4, patch=4),
+    "resnet-8px": ModelConfig(backbone="resnet", depth=8, image_size=8, image_channels=1, classes=10, channels=32,
+                              bottleneck=32, patch=1),
+    "vit-8px": ModelConfig(backbone="vit", depth=8, image_size=8, image_channels=1, classes=10, channels=48, heads=4,
+                           patch=2, expansion=2.0),
+}
+ARCHITECTURES = ("frost", "vanilla", "recurrent", "basic-ssm")
+
+
+def names() -> list[str]:
+    """Every model name, such as `frost-vit-b16`."""
+    return [f"{architecture}-{size}" for architecture in ARCHITECTURES for size in SIZES]
+
+
+def named(name: str) -> ModelConfig:
+    """The configuration behind a name; an unknown name is a ValueError with the nearest known one."""
+    for architecture in ARCHITECTURES:
+        size = name.removeprefix(f"{architecture}-")
+        if size != name and size in SIZES:
+            return replace(SIZES[size], architecture=architecture)
+    raise ValueError(f"there is no model '{name}'. {suggest(name, names())}")
+
+
+def build(config: ModelConfig, seed: int | None = None) -> IterativeModel:
+    """Make the model that a configuration describes; with a seed, the same weights every time."""
+    if seed is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return build(config)
+    parts = BACKBONES[config.backbone](config)
+    model = _assembled(config, parts)
+    model.image_channels, model.image_size = config.image_channels, config.image_size
+    return model
+
+
+def _assembled(config: ModelConfig, parts: Parts) -> IterativeModel:
+    shape = {"channels": config.channels, "classes": config.classes}
+    if config.architecture == "frost":
+        transition = {"contractive": parts.contractive, "theorem": parts.theorem}.get(config.rule, parts.branch)
+        return Frost(parts.stem(), transition(), config=config, **shape)
+    if config.architecture == "vanilla":
+        return Vanilla(parts.stem(), parts.branch, depth=config.depth, **shape)
+    if config.architecture == "recurrent":
+        return Recurrent(parts.stem(), parts.branch(), depth=config.depth, **shape)
+    if config.folded_start:
+        return fold(Frost(parts.stem(), parts.branch(), config=config, **shape))
+    return BasicSSM(parts.stem(), parts.branch(), depth=config.depth, start=config.start, **shape)

@@ -1,0 +1,52 @@
+"""A residual bottleneck as transition, and its stem (App. C).
+
+Paper choice: GroupNorm instead of the unstated normalisation, per image, so that shared weights see every depth alike;
+normalisation before each convolution, so that block(h) − h is the branch itself and ends in a linear map.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+def group_norm(channels: int) -> nn.GroupNorm:
+    """GroupNorm with groups of at least eight channels where that divides."""
+    return nn.GroupNorm(max(1, min(32, channels // 8)), channels)
+
+
+class Bottleneck(nn.Sequential):
+    """The branch A of a bottleneck block: 1×1 down, 3×3 (dilated), 1×1 up; keeps the shape."""
+
+    def __init__(self, channels: int, bottleneck: int, dilation: int = 1) -> None:
+        super().__init__(
+            group_norm(channels), nn.ReLU(), nn.Conv2d(channels, bottleneck, 1, bias=False),
+            group_norm(bottleneck), nn.ReLU(),
+            nn.Conv2d(bottleneck, bottleneck, 3, padding=dilation, dilation=dilation, bias=False),
+            group_norm(bottleneck), nn.ReLU(), nn.Conv2d(bottleneck, channels, 1, bias=False),
+        )
+
+
+class ResNetStem(nn.Module):
+    """Images → a map of `channels` at 1/stride of their size.
+
+    Stride 4 is the ImageNet stem, 7×7 with stride 2 and then, instead of max-pooling, a dilated convolution with padding.
+    Paper choice: that convolution is depthwise, as pooling is. Strides 1 and 2 are a 3×3 convolution, for small images.
+    """
+
+    def __init__(self, image_channels: int, channels: int, stride: int) -> None:
+        super().__init__()
+        if stride not in (1, 2, 4):
+            raise ValueError(f"stride must be 1, 2 or 4 for a ResNet stem, got {stride}.")
+        if stride == 4:
+            width = max(8, channels // 4)
+            self.layers = nn.Sequential(
+                nn.Conv2d(image_channels, width, 7, stride=2, padding=3, bias=False), group_norm(width), nn.ReLU(),
+                nn.Conv2d(width, width, 3, stride=2, padding=2, dilation=2, groups=width, bias=False),
+                nn.Conv2d(width, channels, 1, bias=False), group_norm(channels))
+        else:
+            self.layers = nn.Sequential(
+                nn.Conv2d(image_channels, channels, 3, stride=stride, padding=1, bias=False), group_norm(channels))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (b, 3, h, w) → x (b, c, h / stride, w / stride)."""
+        return self.layers(images)
