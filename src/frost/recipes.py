@@ -26,9 +26,9 @@ def digits() -> RunConfig:
     """A small FROST on scikit-learn's digits: `frost demo`, about a minute on two cores, 98 % at full depth."""
     return RunConfig(
         recipe="digits", data="digits",
-        model=SIZES["vit-8px"],
-        halting=HaltingConfig(),
-        train=TrainConfig(epochs=60, batch=64, learning_rate=3e-3, shift=1),
+        model=SIZES["resnet-8px"],
+        halting=HaltingConfig(rank_by="gain"),
+        train=TrainConfig(epochs=40, batch=64, learning_rate=6e-3, deep_supervision=0.5, shift=1),
     )
 
 

@@ -12,6 +12,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def default_layout(images: Tensor) -> Tensor:
+    """On CPU, images with the strides of (b, c, h, w); copied only if theirs are those of channels-last.
+
+    The backward pass of small convolutions in channels-last crashes torch 2.13 on CPU, and the strides of a grey image
+    made with numpy's `[:, None]` count as channels-last.
+    """
+    if images.device.type == "cpu" and images.is_contiguous(memory_format=torch.channels_last):
+        return images.clone(memory_format=torch.contiguous_format)
+    return images
+
+
 def pool(hidden: Tensor) -> Tensor:
     """The mean over all positions, as readout and score see a state: (b, …) → (b, c)."""
     if hidden.ndim == 4:
@@ -45,6 +56,10 @@ class ChannelNorm(nn.LayerNorm):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise, keeping the shape."""
-        if hidden.ndim == 4:
-            return super().forward(hidden.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        return super().forward(hidden)
+        if hidden.ndim != 4:
+            return super().forward(hidden)
+        # Written out instead of permuting to channels-last and back: gradients in that layout crash the convolution's
+        # backward pass in torch 2.13 on CPU.
+        centred = hidden - hidden.mean(dim=1, keepdim=True)
+        deviation = torch.rsqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
+        return centred * deviation * self.weight[:, None, None] + self.bias[:, None, None]

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from frost.core.layout import default_layout
 from frost.halting.score import score_of
 
 
@@ -108,7 +109,7 @@ class IterativeModel(nn.Module, ABC):
         depth = self.depth if depth is None else depth
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
-        state = self.begin(images)
+        state = self.begin(default_layout(images))
         states, outputs, score_logits = [], [], []
         for _ in range(depth):
             state = self.step(state)

@@ -17,4 +17,5 @@ def random_shift(images: Tensor, most: int, generator: torch.Generator) -> Tenso
     rows = offsets[0][:, None] + torch.arange(height)        # (b, h)
     columns = offsets[1][:, None] + torch.arange(width)      # (b, w)
     batches = torch.arange(batch)[:, None, None]
-    return padded.permute(0, 2, 3, 1)[batches, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    moved = padded.permute(0, 2, 3, 1)[batches, rows[:, :, None], columns[:, None, :]]     # (b, h, w, c)
+    return moved.permute(0, 3, 1, 2).contiguous()

@@ -87,8 +87,8 @@ SIZES: dict[str, ModelConfig] = {
     "vit-b16": ModelConfig(backbone="vit", depth=12),
     "resnet-32px": ModelConfig(backbone="resnet", depth=16, image_size=32, channels=128, bottleneck=64, patch=2),
     "vit-32px": ModelConfig(backbone="vit", depth=8, image_size=32, channels=128, heads=4, patch=4),
-    "resnet-8px": ModelConfig(backbone="resnet", depth=8, image_size=8, image_channels=1, classes=10, channels=32,
-                              bottleneck=32, patch=1),
+    "resnet-8px": ModelConfig(backbone="resnet", depth=8, image_size=8, image_channels=1, classes=10, channels=48,
+                              bottleneck=32, dilation=2, patch=1),
     "vit-8px": ModelConfig(backbone="vit", depth=8, image_size=8, image_channels=1, classes=10, channels=48, heads=4,
                            patch=2, expansion=2.0),
 }

@@ -1,0 +1,24 @@
+"""Fixed seeds, one thread, and tiny models that every test may use."""
+
+import pytest
+import torch
+from torch import nn
+
+from frost.core.model import Frost, FrostConfig
+
+
+@pytest.fixture(autouse=True)
+def _repeatable():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def images():
+    return torch.rand(5, 1, 8, 8)
+
+
+def small_frost(config: FrostConfig | None = None, transition: nn.Module | None = None, channels: int = 8) -> Frost:
+    """A convolutional FROST of a few hundred parameters on 8×8 grey images."""
+    block = transition or nn.Sequential(nn.GroupNorm(2, channels), nn.ReLU(), nn.Conv2d(channels, channels, 3, padding=1))
+    return Frost(nn.Conv2d(1, channels, 3, padding=1), block, channels=channels, classes=4, config=config)
