@@ -53,7 +53,10 @@ class AolMap(Bounded):
         super().__init__()
         shape = (channels_out, channels_in) if kernel is None else (channels_out, channels_in, kernel, kernel)
         self.weight = nn.Parameter(torch.empty(shape))
-        nn.init.orthogonal_(self.weight)
+        with torch.no_grad():   # all weight in the middle: there the AOL factors of a kernel are tight from the start
+            self.weight.normal_(std=0.02)
+            middle = self.weight if kernel is None else self.weight[:, :, kernel // 2, kernel // 2]
+            middle.add_(nn.init.orthogonal_(torch.empty(channels_out, channels_in)))
         self.bias = nn.Parameter(torch.zeros(channels_out)) if bias else None
         self._frozen = FrozenCache()
 

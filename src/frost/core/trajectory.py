@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from frost.core.frozen import one_unrolling
 from frost.core.layout import default_layout
 from frost.halting.score import score_of
 
@@ -109,14 +110,15 @@ class IterativeModel(nn.Module, ABC):
         depth = self.depth if depth is None else depth
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
-        state = self.begin(default_layout(images))
         states, outputs, score_logits = [], [], []
-        for _ in range(depth):
-            state = self.step(state)
-            output, score_logit = self.read(state)
-            outputs.append(output)
-            score_logits.append(score_logit)
-            if keep_states:
-                states.append(state.hidden)
+        with one_unrolling(self):
+            state = self.begin(default_layout(images))
+            for _ in range(depth):
+                state = self.step(state)
+                output, score_logit = self.read(state)
+                outputs.append(output)
+                score_logits.append(score_logit)
+                if keep_states:
+                    states.append(state.hidden)
         kept = torch.stack(states, dim=1) if keep_states else None
         return Trajectory(kept, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1))

@@ -1,0 +1,39 @@
+import torch
+from torch import nn
+
+from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, pool
+
+
+def test_pooling_a_map_equals_pooling_its_positions_as_tokens():
+    tokens = torch.randn(2, 12, 5)
+    maps = tokens.transpose(1, 2).reshape(2, 5, 3, 4)
+    torch.testing.assert_close(pool(maps), pool(tokens))
+    assert channels_of(maps) == channels_of(tokens) == 5
+
+
+def test_a_vector_is_its_own_pool():
+    vectors = torch.randn(2, 5)
+    assert pool(vectors) is vectors
+
+
+def test_the_channel_map_is_the_same_for_maps_as_for_tokens():
+    tokens = torch.randn(2, 12, 5)
+    maps = tokens.transpose(1, 2).reshape(2, 5, 3, 4)
+    mix = ChannelMap(5, 7, bias=True)
+    torch.testing.assert_close(mix(maps).flatten(2).transpose(1, 2), mix(tokens))
+
+
+def test_the_channel_norm_of_a_map_is_the_layer_norm_of_its_positions():
+    tokens = torch.randn(2, 12, 5)
+    maps = tokens.transpose(1, 2).reshape(2, 5, 3, 4)
+    norm = ChannelNorm(5)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    torch.testing.assert_close(norm(maps).flatten(2).transpose(1, 2), norm(tokens))
+
+
+def test_grey_images_from_numpy_lose_their_ambiguous_strides():
+    images = torch.rand(3, 8, 8).numpy()[:, None]
+    tensor = torch.from_numpy(images)
+    assert default_layout(tensor).stride() == (64, 64, 8, 1)
+    torch.testing.assert_close(default_layout(tensor), tensor)

@@ -1,0 +1,209 @@
+import copy
+
+import pytest
+import torch
+from conftest import small_frost
+from torch import nn
+
+from frost.core.lipschitz import AolMap, Chain
+from frost.core.model import Frost, FrostConfig, branch
+from frost.core.trajectory import State
+
+RULES = ("residual", "gated", "contractive", "theorem")
+
+
+def frost_with(rule: str, **fields) -> Frost:
+    bounded = Chain(AolMap(8, 8, kernel=3), factor=0.9 if rule == "contractive" else 1.0)
+    return small_frost(FrostConfig(depth=5, rule=rule, **fields), bounded if rule in ("contractive", "theorem") else None)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_trajectory_keeps_every_step(rule, images):
+    trajectory = frost_with(rule)(images)
+    assert trajectory.states.shape == (5, 5, 8, 8, 8)
+    assert trajectory.outputs.shape == (5, 5, 4)
+    assert trajectory.score_logits.shape == trajectory.scores.shape == (5, 5)
+    assert ((trajectory.scores >= 0) & (trajectory.scores <= 1)).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_verbs_give_the_trajectory(rule, images):
+    model = frost_with(rule).eval()
+    with torch.no_grad():
+        trajectory = model(images)
+        state = model.begin(images)
+        for t in range(5):
+            state = model.step(state)
+            output, score_logit = model.read(state)
+            torch.testing.assert_close(output, trajectory.outputs[:, t])
+            torch.testing.assert_close(score_logit, trajectory.score_logits[:, t])
+            torch.testing.assert_close(state.hidden, trajectory.states[:, t])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_batch_of_mixed_depths_steps_as_its_rows_do(rule, images):
+    model = frost_with(rule).eval()
+    with torch.no_grad():
+        early = model.step(model.begin(images))
+        late = model.step(model.step(early))
+        mixed = State(torch.cat([early.hidden[:2], late.hidden[2:]]), early.drive, early.feedthrough, None)
+        moved = model.step(mixed)
+        assert moved.step is None
+        torch.testing.assert_close(moved.hidden[:2], model.step(early).hidden[:2])
+        torch.testing.assert_close(moved.hidden[2:], model.step(late).hidden[2:])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_cached_first_step_equals_the_computed_one(rule, images):
+    model = frost_with(rule).eval()
+    computed = model(images)                      # gradients on: nothing is cached
+    with torch.no_grad():
+        torch.testing.assert_close(model(images).outputs, computed.outputs)
+        torch.testing.assert_close(model(images).outputs, computed.outputs)
+
+
+def test_the_first_step_does_not_run_the_transition_twice(images):
+    model = small_frost(FrostConfig(depth=3)).eval()
+    calls = []
+    model.transition.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        model(images)
+        model(images)
+    assert len(calls) == 1 + 2 + 2
+
+
+CHANGES = {
+    "in place": lambda model: [parameter.mul_(1.5) for parameter in model.transition.parameters()],
+    "load_state_dict": lambda model: model.load_state_dict(small_frost(FrostConfig(depth=3)).state_dict()),
+    "replaced": lambda model: setattr(model.transition[-1], "weight", nn.Parameter(torch.randn(8, 8, 3, 3))),
+    "cast there and back": lambda model: model.double().float(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_weights_renews_the_cached_first_step(change, images):
+    model = small_frost(FrostConfig(depth=3)).eval()
+    with torch.no_grad():
+        model(images)
+        CHANGES[change](model)
+        cached = model(images)
+    torch.testing.assert_close(cached.outputs, model(images).outputs)
+
+
+def test_the_cache_works_in_inference_mode(images):
+    model = small_frost(FrostConfig(depth=3)).eval()
+    with torch.inference_mode():
+        first = model(images).outputs
+    with torch.no_grad():
+        torch.testing.assert_close(model(images).outputs, first)
+
+
+def test_the_cache_is_not_used_while_training(images):
+    model = small_frost(FrostConfig(depth=2), transition=nn.Sequential(nn.Conv2d(8, 8, 1), nn.Dropout(0.5))).train()
+    with torch.no_grad():
+        first, second = model(images).outputs, model(images).outputs
+    assert not torch.equal(first, second)
+
+
+def test_a_copy_of_a_model_has_a_cache_of_its_own(images):
+    model = small_frost(FrostConfig(depth=2)).eval()
+    with torch.no_grad():
+        model(images)
+        twin = copy.deepcopy(model)
+        for parameter in twin.transition.parameters():
+            parameter.mul_(2)
+        twin_output = twin(images).outputs
+    torch.testing.assert_close(twin(images).outputs, twin_output)
+
+
+def test_a_stem_start_begins_at_the_features(images):
+    model = small_frost(FrostConfig(depth=2, start="stem")).eval()
+    torch.testing.assert_close(model.begin(images).hidden, model.stem(images))
+
+
+def test_drive_and_feedthrough_are_computed_once_per_image(images):
+    model = small_frost(FrostConfig(depth=6))
+    calls = []
+    for module in (model.stem, model.input_map, model.head.feedthrough):
+        module.register_forward_hook(lambda *_: calls.append(1))
+    model(images)
+    assert len(calls) == 3
+
+
+def test_branch_removes_the_skip_connection():
+    block = nn.Identity()
+    assert branch(block)(torch.randn(2, 3)).abs().max() == 0
+
+
+def test_deeper_than_trained_is_allowed(images):
+    assert small_frost(FrostConfig(depth=2))(images, depth=7).depth == 7
+
+
+def test_tokens_and_vectors_are_states_too():
+    tokens = Frost(nn.Flatten(2), nn.Linear(64, 64), channels=64, classes=3, config=FrostConfig(depth=2))
+    assert tokens(torch.rand(2, 3, 8, 8)).states.shape == (2, 2, 3, 64)
+    vectors = Frost(nn.Flatten(), nn.Linear(64, 64), channels=64, classes=3, config=FrostConfig(depth=2))
+    assert vectors(torch.rand(2, 1, 8, 8)).states.shape == (2, 2, 64)
+
+
+@pytest.mark.parametrize("transition", [
+    nn.Conv2d(8, 8, 3, stride=2, padding=1), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 16, 1), nn.MaxPool2d(2), nn.Linear(8, 4)])
+def test_a_transition_that_changes_the_shape_is_refused_when_built(transition):
+    with pytest.raises(ValueError, match=r"transition must keep the state's shape.*dilation"):
+        small_frost(transition=transition)
+
+
+def test_a_transition_that_changes_only_the_real_shape_is_refused_at_the_first_step(images):
+    class Odd(nn.Module):
+        def forward(self, hidden):
+            return hidden[..., :-1] if hidden.shape[-1] == 8 and hidden.ndim == 4 else hidden
+
+    model = small_frost(transition=Odd())
+    with pytest.raises(ValueError, match="transition must keep the state's shape"):
+        model(images)
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"depth": 0}, "depth must be at least 1"), ({"hurst": -0.1}, r"hurst must lie in \[0, 1\]"),
+    ({"hurst": 1.2}, r"hurst must lie in \[0, 1\]"), ({"scale_init": 0.0}, "scale_init must be positive"),
+    ({"rule": "theorem", "scale_init": 1.0}, "below 1")])
+def test_a_bad_configuration_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        FrostConfig(**fields)
+
+
+def test_the_contracting_rules_refuse_a_transition_without_a_bound():
+    for rule in ("contractive", "theorem"):
+        with pytest.raises(ValueError, match="states none"):
+            small_frost(FrostConfig(rule=rule))
+    with pytest.raises(ValueError, match="below 1"):
+        small_frost(FrostConfig(rule="contractive"), transition=AolMap(8, 8, kernel=3))
+
+
+BAD_IMAGES = {
+    "nan": (torch.full((2, 1, 8, 8), float("nan")), "2 of 2 hold NaN"),
+    "bytes": (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "divide bytes by 255"),
+    "no batch": (torch.zeros(1, 8, 8), "batch"),
+    "channels": (torch.zeros(2, 3, 8, 8), "images of 1 channel"),
+    "size": (torch.zeros(2, 1, 9, 8), "8×8 pixels"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_IMAGES)
+def test_bad_images_are_refused_with_a_sentence(kind):
+    model = small_frost()
+    model.image_channels, model.image_size = 1, 8
+    wrong, message = BAD_IMAGES[kind]
+    with pytest.raises(ValueError, match=message):
+        model(wrong)
+
+
+def test_a_stem_of_the_wrong_width_is_refused(images):
+    model = Frost(nn.Conv2d(1, 6, 1), nn.Identity(), channels=8, classes=2)
+    with pytest.raises(ValueError, match="stem must give 8 channels, got 6"):
+        model(images)
+
+
+def test_a_depth_of_zero_is_refused_when_running(images):
+    with pytest.raises(ValueError, match="depth must be at least 1"):
+        small_frost()(images, depth=0)
