@@ -28,7 +28,7 @@ def digits() -> RunConfig:
         recipe="digits", data="digits",
         model=SIZES["resnet-8px"],
         halting=HaltingConfig(rank_by="gain"),
-        train=TrainConfig(epochs=40, batch=64, learning_rate=6e-3, deep_supervision=0.5, shift=1),
+        train=TrainConfig(epochs=40, batch=64, learning_rate=1.2e-2, deep_supervision=0.5, shift=1),
     )
 
 

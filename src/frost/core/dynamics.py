@@ -65,6 +65,7 @@ class UpdateRule(nn.Module, ABC):
     normalises: ClassVar[bool] = True          # whether the readout sees a normalised state
     contracts: ClassVar[bool] = False          # whether the transition must state a Lipschitz constant
     scale_form: ClassVar[Literal["exp", "sigmoid"]] = "exp"
+    input_gain: ClassVar[float] = 1.0          # of B at the start; without normalisation B sets the size of the state
 
     @abstractmethod
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
@@ -122,6 +123,7 @@ class Contractive(UpdateRule):
     normalises = False
     contracts = True
     scale_form = "sigmoid"
+    input_gain = 20.0
 
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
         """(14), (15) with A(h) = g(h) − h."""
@@ -145,6 +147,7 @@ class Theorem(UpdateRule):
     normalises = False
     contracts = True
     scale_form = "sigmoid"
+    input_gain = 20.0
 
     def __init__(self, channels: int) -> None:
         super().__init__()

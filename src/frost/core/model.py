@@ -95,6 +95,8 @@ class Frost(IterativeModel):
         self.scale = Scale(self.config.scale_init, self.config.hurst, form=self.rule.scale_form,
                            learn_hurst=self.config.learn_hurst)
         self.input_map = ChannelMap(channels, channels)
+        with torch.no_grad():
+            self.input_map.weight.mul_(self.rule.input_gain)
         self.norm: nn.Module = ChannelNorm(channels) if self.rule.normalises else nn.Identity()
         self.head = Head(channels, classes)
         self._at_zero = FrozenCache()

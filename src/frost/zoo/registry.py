@@ -67,7 +67,7 @@ def _resnet(c: ModelConfig) -> Parts:
     return Parts(
         stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch),
         branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation),
-        contractive=lambda: bounded.contractive_conv(c.channels, c.bottleneck, c.kappa),
+        contractive=lambda: bounded.contractive_conv(c.channels, c.kappa),
         theorem=lambda: bounded.theorem_conv(c.channels))
 
 

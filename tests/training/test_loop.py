@@ -1,0 +1,123 @@
+import math
+
+import pytest
+import torch
+
+from frost.data.digits import load_digits
+from frost.data.splits import Split
+from frost.halting.ranking import HaltingConfig
+from frost.training.loop import TrainConfig, fit, run_frozen
+from frost.training.optim import learning_rate_at, parameter_groups
+from frost.zoo.registry import SIZES, build, named
+
+DATA = Split(torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 10)
+CONFIG = TrainConfig(epochs=3, batch=10, learning_rate=0.01, shift=1)
+
+
+def losses_of(config=CONFIG, halting=None, name="frost-resnet-8px"):
+    return [record.loss for record in fit(build(named(name), seed=0), DATA, config, halting or HaltingConfig())]
+
+
+def test_training_lowers_the_loss():
+    digits = load_digits().train
+    few = Split(digits.images[:128], digits.labels[:128])
+    records = list(fit(build(SIZES["resnet-8px"], seed=0), few, TrainConfig(epochs=25, batch=32, learning_rate=0.01),
+                       HaltingConfig()))
+    assert records[-1].task < 0.7 * records[0].task
+    assert records[0].scale != records[-1].scale
+    assert {record.hurst for record in records} == {pytest.approx(0.8)}
+
+
+def test_training_is_bit_repeatable():
+    assert losses_of() == losses_of()
+
+
+def test_another_seed_orders_the_images_differently():
+    assert losses_of() != losses_of(TrainConfig(epochs=3, batch=10, learning_rate=0.01, shift=1, seed=1))
+
+
+@pytest.mark.parametrize("name", ["vanilla-resnet-8px", "recurrent-vit-8px", "basic-ssm-resnet-8px"])
+def test_baselines_train_by_the_same_loop(name):
+    records = list(fit(build(named(name), seed=0), DATA, CONFIG, HaltingConfig()))
+    assert len(records) == 9
+    assert all(math.isfinite(record.loss) for record in records)
+    assert records[0].scale is None
+
+
+def test_a_last_short_batch_is_used():
+    records = list(fit(build(SIZES["resnet-8px"], seed=0), DATA, CONFIG, HaltingConfig()))
+    assert [record.epoch for record in records] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert {record.steps for record in records} == {9}
+
+
+def gradient_of_backbone(halting: HaltingConfig) -> float:
+    from frost.training.objective import objective
+
+    model = build(SIZES["resnet-8px"], seed=0)
+    model.head.score.isolated = halting.stop_gradient
+    loss = objective(model(DATA.images), DATA.labels, halting)
+    (loss.relative + loss.anchoring).backward()
+    return sum(p.grad.abs().sum().item() for p in model.transition.parameters() if p.grad is not None)
+
+
+def test_halting_gradients_flow_unless_they_are_stopped():
+    assert gradient_of_backbone(HaltingConfig()) > 0
+    assert gradient_of_backbone(HaltingConfig(stop_gradient=True)) == 0
+
+
+def test_stop_gradient_still_trains_the_score():
+    model = build(SIZES["resnet-8px"], seed=0)
+    before = model.head.score.linear.weight.clone()
+    list(fit(model, DATA, CONFIG, HaltingConfig(stop_gradient=True)))
+    assert not torch.equal(before, model.head.score.linear.weight)
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_optimiser_moves():
+    model = build(SIZES["resnet-8px"], seed=0)
+    model.head.readout.weight.data[0, 0] = math.inf
+    before = model.stem.layers[0].weight.clone()
+    with pytest.raises(FloatingPointError, match="at step 1, images"):
+        list(fit(model, DATA, CONFIG, HaltingConfig()))
+    assert torch.equal(before, model.stem.layers[0].weight)
+
+
+def test_a_scale_of_one_is_warned_about():
+    from dataclasses import replace
+
+    model = build(replace(SIZES["resnet-8px"], scale_init=1.3), seed=0)
+    with pytest.warns(UserWarning, match="λ has reached"):
+        next(fit(model, DATA, CONFIG, HaltingConfig()))
+
+
+def test_nothing_scalar_is_decayed():
+    model = build(SIZES["vit-8px"])
+    decayed, free = (set(map(id, group["params"])) for group in parameter_groups(model, 0.1))
+    by_name = {name: id(parameter) for name, parameter in model.named_parameters()}
+    assert by_name["scale.raw"] in free
+    assert by_name["stem.positions"] in free
+    assert by_name["norm.weight"] in free
+    assert by_name["head.readout.bias"] in free
+    assert by_name["transition.mlp.0.weight"] in decayed
+    assert len(decayed) + len(free) == len(by_name)
+
+
+def test_the_learning_rate_warms_up_then_falls_to_zero():
+    rates = [learning_rate_at(step, 100, 10, 1.0) for step in range(1, 101)]
+    assert rates[:10] == pytest.approx([i / 10 for i in range(1, 11)])
+    assert all(later <= earlier for earlier, later in zip(rates[9:], rates[10:], strict=False))
+    assert rates[-1] == pytest.approx(0.0)
+
+
+def test_frozen_trajectories_do_not_depend_on_the_batch_they_ran_in():
+    model = build(SIZES["resnet-8px"], seed=0)
+    whole, pieces = run_frozen(model, DATA.images, keep_states=True), run_frozen(model, DATA.images, batch=7)
+    torch.testing.assert_close(whole.outputs, pieces.outputs)
+    assert whole.states.shape[:2] == (24, 8)
+    assert pieces.states is None
+    assert model.training
+
+
+@pytest.mark.parametrize("fields", [{"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"shift": -1}])
+def test_a_bad_configuration_is_refused(fields):
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        TrainConfig(**fields)

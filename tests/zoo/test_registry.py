@@ -1,0 +1,112 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from frost.core.model import Frost
+from frost.zoo.fold import fold
+from frost.zoo.registry import SIZES, ModelConfig, build, named, names
+
+SMALL = [name for name in names() if name.endswith(("32px", "8px"))]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_small_model_runs_forward_then_backward(name):
+    config = named(name)
+    model = build(replace(config, depth=3), seed=0)
+    trajectory = model(torch.rand(2, config.image_channels, config.image_size, config.image_size))
+    assert trajectory.outputs.shape == (2, 3, config.classes)
+    (trajectory.outputs.square().sum() + trajectory.score_logits.sum()).backward()
+    missing = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name.endswith(("b16", "50"))])
+def test_the_models_of_the_paper_have_the_papers_shape(name):
+    with torch.device("meta"):
+        model = build(named(name))
+        trajectory = model(torch.empty(1, 3, 224, 224), keep_states=False)
+    assert trajectory.outputs.shape == (1, 12 if "vit" in name else 16, 100)
+
+
+@pytest.mark.parametrize("size", ["vit-8px", "resnet-8px"])
+def test_a_folded_zoo_model_gives_the_same_outputs(size):
+    model = build(replace(SIZES[size], scale_init=0.4), seed=0).eval()
+    images = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(fold(model)(images).outputs, model(images).outputs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_folded_bottleneck_has_no_scaling_left():
+    folded = fold(build(SIZES["resnet-8px"], seed=0))
+    assert type(folded.transition).__name__ == "Bottleneck"
+
+
+def test_folding_leaves_the_original_alone():
+    model = build(SIZES["resnet-8px"], seed=0)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    fold(model)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_a_basic_ssm_may_start_as_a_folded_frost():
+    config = replace(SIZES["resnet-8px"], architecture="basic-ssm", folded_start=True)
+    images = torch.rand(2, 1, 8, 8)
+    frost = build(SIZES["resnet-8px"], seed=3)
+    torch.testing.assert_close(build(config, seed=3)(images).outputs, frost(images).outputs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["gated", "contractive", "theorem"])
+def test_only_the_residual_rule_folds(rule):
+    with pytest.raises(ValueError, match="only the residual rule folds"):
+        fold(build(replace(SIZES["resnet-8px"], rule=rule)))
+
+
+def test_only_frost_folds():
+    with pytest.raises(ValueError, match="only a Frost model"):
+        fold(build(named("recurrent-vit-8px")))
+
+
+def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone():
+    before = torch.random.get_rng_state()
+    first, second = build(SIZES["vit-8px"], seed=5), build(SIZES["vit-8px"], seed=5)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_vanilla_says_what_it_cannot_do():
+    model = build(named("vanilla-vit-8px"))
+    state = model.begin(torch.rand(1, 1, 8, 8))
+    assert not model.stationary
+    with pytest.raises(ValueError, match="mixed depths"):
+        model.step(state._replace(step=None))
+    with pytest.raises(ValueError, match="cannot take step 9"):
+        model.step(state._replace(step=8))
+
+
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(ValueError, match="Did you mean 'frost-vit-b16'"):
+        named("frost-vitb16")
+
+
+@pytest.mark.parametrize("fields", [{"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}])
+def test_a_bad_configuration_is_refused(fields):
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        ModelConfig(**fields)
+
+
+def test_sizes_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="multiple of patch"):
+        build(replace(SIZES["vit-8px"], patch=3))
+    with pytest.raises(ValueError, match="multiple of heads"):
+        build(replace(SIZES["vit-8px"], heads=5))
+    with pytest.raises(ValueError, match="1, 2 or 4"):
+        build(replace(SIZES["resnet-8px"], patch=3))
+
+
+def test_contracting_models_state_their_constant():
+    for size in ("resnet-8px", "vit-8px"):
+        contractive, theorem = (build(replace(SIZES[size], rule=rule)) for rule in ("contractive", "theorem"))
+        assert isinstance(contractive, Frost)
+        assert contractive.lipschitz == pytest.approx(0.5 + 0.5 * 0.9)
+        assert theorem.lipschitz == pytest.approx(0.5)
