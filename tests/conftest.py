@@ -20,5 +20,6 @@ def images():
 
 def small_frost(config: FrostConfig | None = None, transition: nn.Module | None = None, channels: int = 8) -> Frost:
     """A convolutional FROST of a few hundred parameters on 8×8 grey images."""
-    block = transition or nn.Sequential(nn.GroupNorm(2, channels), nn.ReLU(), nn.Conv2d(channels, channels, 3, padding=1))
+    convolution = nn.Conv2d(channels, channels, 3, padding=1)
+    block = transition or nn.Sequential(nn.GroupNorm(2, channels), nn.ReLU(), convolution)
     return Frost(nn.Conv2d(1, channels, 3, padding=1), block, channels=channels, classes=4, config=config)

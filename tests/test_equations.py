@@ -9,11 +9,20 @@ import math
 
 import pytest
 import torch
-from conftest import small_frost
 from torch import nn
 
+from conftest import small_frost
 from frost.analysis import stability
-from frost.core.dynamics import Contractive, Gated, Residual, Theorem, euler_step, interpolate, refine, refine_as_printed
+from frost.core.dynamics import (
+    Contractive,
+    Gated,
+    Residual,
+    Theorem,
+    euler_step,
+    interpolate,
+    refine,
+    refine_as_printed,
+)
 from frost.core.model import Frost, FrostConfig
 from frost.core.scaling import (
     Scale,
@@ -500,7 +509,8 @@ def test_eq35_remaining_travel_is_met_with_equality_by_a_linear_map():
         states.append(step(states[-1]))
     for t in range(1, 9):
         travel = (states[8] - states[t]).norm().item()
-        assert stability.remaining_travel(0.5, (states[t] - states[t - 1]).norm().item(), 8 - t) == pytest.approx(travel)
+        last_move = (states[t] - states[t - 1]).norm().item()
+        assert stability.remaining_travel(0.5, last_move, 8 - t) == pytest.approx(travel)
 
 
 def test_eq36_the_jacobian_of_many_steps_is_the_product_of_jacobians():

@@ -71,7 +71,7 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
             _write_json(building / CALIBRATION, calibration.to_dict())
         for name, content in (extras or {}).items():
             (building / name).write_bytes(content)
-        files = {file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(building.iterdir())}
+        files = {file.name: _facts(file) for file in sorted(building.iterdir())}
         _write_json(building / MANIFEST, {"format": FORMAT, "torch": torch.__version__,
                                           "threads": torch.get_num_threads(), "files": files})
         for file in building.iterdir():
@@ -126,7 +126,7 @@ def verify(path: Path) -> dict[str, Any]:
         file = path / name
         if Path(name).name != name or file.is_symlink() or not file.is_file():
             raise ValueError(f"{file} is missing or is no plain file.")
-        if not isinstance(facts, dict) or file.stat().st_size != facts.get("bytes") or _sha256(file) != facts.get("sha256"):
+        if _facts(file) != facts:
             raise ValueError(f"{file} is damaged: its size or SHA-256 is not that of the manifest.")
     return manifest
 
@@ -175,9 +175,10 @@ def _read_json(file: Path) -> dict[str, Any]:
     return values
 
 
-def _sha256(file: Path) -> str:
+def _facts(file: Path) -> dict[str, Any]:
+    """What the manifest says of a file."""
     with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
 
 
 def _fsync(path: Path) -> None:

@@ -37,12 +37,14 @@ def parser() -> argparse.ArgumentParser:
                       help="folder for the run and its picture (default: %(default)s)")
     demo.add_argument("--seed", type=int, metavar="N", help="the same as --set train.seed=N")
     described = _verb(verbs, "describe", _describe, "parameters, FLOPs once per image and per step")
-    described.add_argument("model", metavar="MODEL", help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
+    described.add_argument("model", metavar="MODEL",
+                           help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
     return top
 
 
 def _verb(verbs: Any, name: str, action: Any, summary: str) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    sentence = f"{summary[0].upper()}{summary[1:]}."
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=summary, description=sentence)
     verb.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
                       help="change a field of the configuration, for instance model.depth=12 train.epochs=3")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")

@@ -38,10 +38,9 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") ->
         path = f"{where}.{name}" if where else name
         if name not in hints:
             raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
-        hint = hints[name]
-        arguments[name] = (
-            from_dict(hint, value, path) if dataclasses.is_dataclass(hint) else _checked(value, hint, path)
-        )
+        hint: Any = hints[name]
+        is_group = dataclasses.is_dataclass(hint)
+        arguments[name] = from_dict(hint, value, path) if is_group else _checked(value, hint, path)
     return _built(kind, arguments, where)
 
 

@@ -2,9 +2,9 @@ import copy
 
 import pytest
 import torch
-from conftest import small_frost
 from torch import nn
 
+from conftest import small_frost
 from frost.core.lipschitz import AolMap, Chain
 from frost.core.model import Frost, FrostConfig, branch
 from frost.core.trajectory import State
@@ -14,7 +14,8 @@ RULES = ("residual", "gated", "contractive", "theorem")
 
 def frost_with(rule: str, **fields) -> Frost:
     bounded = Chain(AolMap(8, 8, kernel=3), factor=0.9 if rule == "contractive" else 1.0)
-    return small_frost(FrostConfig(depth=5, rule=rule, **fields), bounded if rule in ("contractive", "theorem") else None)
+    transition = bounded if rule in ("contractive", "theorem") else None
+    return small_frost(FrostConfig(depth=5, rule=rule, **fields), transition)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,5 +1,6 @@
 import json
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ def test_the_depth_of_every_image_rises_with_the_quantile(seed, quantiles):
     ours = calibration(torch.randn(100, 5, generator=generator))
     fresh = torch.randn(40, 5, generator=generator)
     depths = [first_passage(ours.at_quantile(q).stops(fresh)) for q in sorted(quantiles)]
-    assert all((before <= after).all() for before, after in zip(depths, depths[1:], strict=False))
+    assert all((before <= after).all() for before, after in pairwise(depths))
 
 
 def test_quantile_one_is_exactly_full_depth():

@@ -57,7 +57,8 @@ def test_ranking_by_gain_needs_two_steps():
         easy_and_hard(torch.rand(3, 1), HaltingConfig(rank_by="gain"))
 
 
-@pytest.mark.parametrize("fields", [{"easy_fraction": 0.0}, {"hard_fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0}])
+@pytest.mark.parametrize("fields", [
+    {"easy_fraction": 0.0}, {"hard_fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         HaltingConfig(**fields)

@@ -40,7 +40,7 @@ def worst_rank_error(sketch: KllSketch, values: np.ndarray) -> float:
     errors = []
     for q in np.linspace(0.01, 0.99, 50):
         found = sketch.quantile(q)
-        low, high = np.searchsorted(ordered, found, "left") / ordered.size, np.searchsorted(ordered, found, "right") / ordered.size
+        low, high = (np.searchsorted(ordered, found, side) / ordered.size for side in ("left", "right"))
         errors.append(max(0.0, low - q, q - high))
     return max(errors)
 

@@ -89,7 +89,8 @@ def test_an_unknown_name_gets_a_suggestion():
         named("frost-vitb16")
 
 
-@pytest.mark.parametrize("fields", [{"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}])
+@pytest.mark.parametrize("fields", [
+    {"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         ModelConfig(**fields)

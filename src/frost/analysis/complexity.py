@@ -10,7 +10,6 @@ import copy
 from typing import NamedTuple
 
 import torch
-from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from frost.core.head import Head

@@ -60,7 +60,8 @@ def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
         prediction = halt(trajectory, policy)
         mean_depth = prediction.depth.double().mean().item()
         right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
-        rows.append(HaltingRow(quantile, policy.threshold, mean_depth, right, fixed_depth_accuracy(per_step, mean_depth)))
+        line = fixed_depth_accuracy(per_step, mean_depth)
+        rows.append(HaltingRow(quantile, policy.threshold, mean_depth, right, line))
     return rows
 
 

@@ -1,6 +1,7 @@
 """Contraction, error bound, Jacobian and gradient conflict (App. B, App. D; Eqs. 26–41).
 
-Every function takes a map of states, h → Φ(h), or tensors; none knows a model. Norms are Euclidean over the whole state.
+Every function takes a map of states, h → Φ(h), or tensors; none knows a model. Norms are Euclidean, over the
+whole state.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def worst_pair(step: StateMap, start: Tensor, *, ascents: int = 60, rate: float 
             (-ratios.clamp_min(1e-12).log().sum()).backward()
         top = int(ratios.argmax())
         if ratios[top].item() > best.ratio:
-            best = WorstPair(ratios[top].item(), first[top : top + 1].detach().clone(), second[top : top + 1].detach().clone())
+            pair = (part[top : top + 1].detach().clone() for part in (first, second))
+            best = WorstPair(ratios[top].item(), *pair)
         optimizer.step()
     return best
 

@@ -1,8 +1,8 @@
 """Values that depend on weights alone, computed once per set of weights.
 
-With gradients on, a value is kept for one unrolling only, during which weights do not change. Without, a value is renewed when a weight is replaced or changed in place; writing through
-`parameter.data` hides the change from PyTorch's own version counter and so from us: call `model.train()` afterwards, or
-assign through `torch.no_grad()`.
+With gradients on, a value is kept for one unrolling only, during which weights do not change. Without, a value is
+renewed when a weight is replaced or changed in place; writing through `parameter.data` hides the change from PyTorch's
+own version counter and so from us: write under `torch.no_grad()` instead, or call `model.eval()` again afterwards.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class FrozenCache:
         tensors = list(weights)
         if any(tensor.is_inference() for tensor in tensors):
             return compute()    # inference tensors keep no version counter
-        autocast = {kind: torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda")}
-        key = (context, *autocast.values(),
+        autocast = (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda"))
+        key = (context, *autocast,
                *((tensor.data_ptr(), tensor._version, tensor.device, tensor.dtype) for tensor in tensors))
         if self._value is None or key != self._key:
             with torch.inference_mode(False), torch.no_grad():

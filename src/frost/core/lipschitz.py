@@ -1,8 +1,8 @@
 """Maps with a Lipschitz constant that holds by construction (App. B), for the rules that must contract.
 
 Each linear or convolutional map is rescaled by its almost-orthogonal (AOL) factors, a closed form: with
-d_j = Σ_i |WᵀW|_{ij}, the map W diag(d)^{−1/2} has a spectral norm of at most 1. Prach, Lampert: Almost-Orthogonal Layers
-(2022). No power iteration, hence nothing that may not have converged.
+d_j = Σ_i |WᵀW|_{ij}, the map W diag(d)^{−1/2} has a spectral norm of at most 1. Prach, Lampert: Almost-Orthogonal
+Layers (2022). No power iteration, hence nothing that may not have converged.
 """
 
 from __future__ import annotations

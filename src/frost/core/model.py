@@ -162,8 +162,8 @@ class Frost(IterativeModel):
         limit = "below 1" if self.config.rule == "contractive" else "of at most 1"
         if not isinstance(self.transition, Bounded):
             raise ValueError(
-                f"rule '{self.config.rule}' promises a contraction and needs a transition with a proven Lipschitz constant "
-                f"{limit}, but {type(self.transition).__name__} states none. Build it from frost.core.lipschitz "
+                f"rule '{self.config.rule}' promises a contraction and needs a transition with a proven Lipschitz "
+                f"constant {limit}, but {type(self.transition).__name__} states none. Build it from frost.core.lipschitz "
                 "(AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
         constant = self.transition.lipschitz
         if constant > 1.0 or (constant == 1.0 and self.config.rule == "contractive"):

@@ -18,7 +18,8 @@ from frost.halting.score import threshold_of
 class Policy(Protocol):
     """A stopping rule: which (image, step) pairs would stop, (b, t) → bool (b, t)."""
 
-    def stops(self, score_logits: Tensor) -> Tensor: ...
+    def stops(self, score_logits: Tensor) -> Tensor:
+        """Whether each image would stop at each step."""
 
 
 @dataclass(frozen=True, slots=True)

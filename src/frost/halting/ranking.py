@@ -16,7 +16,7 @@ from torch import Tensor
 class HaltingConfig:
     """How the halting score is supervised."""
 
-    rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to gain, ℓ_{i,t} − ℓ_{i,T}
+    rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to win, ℓ_{i,t} − ℓ_{i,T}
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
     hard_fraction: float = 0.25
@@ -29,7 +29,7 @@ class HaltingConfig:
     def __post_init__(self) -> None:
         for name in ("easy_fraction", "hard_fraction"):
             if not 0.0 < getattr(self, name) <= 0.5:
-                raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the two sets may not overlap.")
+                raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")
         for name in ("margin", "relative_weight", "anchoring_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
@@ -65,7 +65,8 @@ def easy_and_hard(losses: Tensor, config: HaltingConfig) -> tuple[Tensor, Tensor
     """The easy set E and the hard set H as masks over pairs, (b, t) → two bool (b, t).
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
-    `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every step.
+    `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every
+    step.
     """
     ranked = difficulty(losses.detach(), config.rank_by)
     ranks = batch_time_ranks(ranked)

@@ -1,4 +1,4 @@
-"""The demo's picture: depth against accuracy, and the easiest and the hardest images with the step where each stopped."""
+"""The demo's picture: depth against accuracy, and the easiest and hardest images with the step where each stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
 
     columns = len(easiest)
     figure = plt.figure(figsize=(10, 7.4), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.35, 1))[:, 0]
     axes = upper.subplots()
     axes.plot(fixed.depth, [100 * a for a in fixed.accuracy], "s--", color=FIXED, label="everybody stops at step t")
     axes.plot(adaptive.depth, [100 * a for a in adaptive.accuracy], "o-", color=ADAPTIVE,

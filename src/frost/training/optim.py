@@ -15,7 +15,8 @@ UNDECAYED = ("positions", "class_token")
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Matrices and kernels with decay, everything else without."""
-    decayed, free = [], []
+    decayed: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         is_free = parameter.ndim < 2 or name.rpartition(".")[2] in UNDECAYED
         (free if is_free else decayed).append(parameter)

@@ -67,12 +67,11 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     trajectory = run_frozen(model, data.test.images)
     rows = halting_table(trajectory, data.test.labels, calibration)
     per_step = per_step_accuracy(trajectory.outputs, data.test.labels)
-    is_frost = isinstance(model, Frost)
-    result = DemoResult(rows, per_step, len(data.test), time.monotonic() - started,
-                        model.scale.value.item() if is_frost else None, model.lipschitz if is_frost else None, config, out)
+    scale, lipschitz = (model.scale.value.item(), model.lipschitz) if isinstance(model, Frost) else (None, None)
+    result = DemoResult(rows, per_step, len(data.test), time.monotonic() - started, scale, lipschitz, config, out)
     picture = _picture(result, trajectory, data.test, calibration)
-    save(out, model, to_dict(config), calibration,
-         {"halting.json": (json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n").encode(), "demo.png": picture})
+    numbers = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
+    save(out, model, to_dict(config), calibration, {"halting.json": numbers.encode(), "demo.png": picture})
     return result
 
 
@@ -88,20 +87,19 @@ def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> Non
 def text(result: DemoResult) -> str:
     """The demo's answer for a person."""
     count, depth = result.test_images, result.config.model.depth
-    errors = [standard_error(row.accuracy, count) for row in result.rows]
     body = [[f"{row.quantile:.3f}", "never" if row.threshold is None else f"{row.threshold:.3f}",
-             f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / depth:.0f} %", f"{percent(row.accuracy)} ±{100 * error:.2f}",
-             percent(row.fixed_depth_accuracy), f"{paper.mean_depth:.2f}", f"{100 * paper.mean_depth / TABLE_2_DEPTH:.0f} %",
-             percent(paper.accuracy)]
-            for row, paper, error in zip(result.rows, TABLE_2, errors, strict=True)]
-    header = ["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth", "| paper: depth", "of T", "accuracy"]
+             f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / depth:.0f} %",
+             f"{percent(row.accuracy)} ±{100 * standard_error(row.accuracy, count):.2f}", percent(row.fixed_depth_accuracy),
+             f"{paper.mean_depth:.2f}", f"{100 * paper.mean_depth / TABLE_2_DEPTH:.0f} %", percent(paper.accuracy)]
+            for row, paper in zip(result.rows, TABLE_2, strict=True)]
+    header = ["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth",
+              "| paper: depth", "of T", "accuracy"]
     half = next(row for row in result.rows if row.quantile == 0.5)
     full = result.rows[-1]
     bound = "" if result.lipschitz is None else (
         f"\nOne step is a contraction with L = {result.lipschitz:.3f}; L^T = {result.lipschitz**depth:.3f}.")
     return "\n".join([
-        f"digits test · {count} images · {result.config.model.architecture}, rule {result.config.model.rule}, depth {depth}, "
-        f"seed {result.config.train.seed}" + ("" if result.scale is None else f", λ = {result.scale:.3f}"),
+        _title(result),
         "",
         table(header, body),
         "",
@@ -113,6 +111,12 @@ def text(result: DemoResult) -> str:
         "paper: Table 2, CIFAR-100, T = 16; another data set, shown for the shape of the curve.",
         f"Written: {result.out} (weights, calibration, halting.json, demo.png) in {result.seconds:.0f} s.",
     ])
+
+
+def _title(result: DemoResult) -> str:
+    model, seed = result.config.model, result.config.train.seed
+    frost = "" if result.scale is None else f", rule {model.rule}, λ = {result.scale:.3f}"
+    return f"digits test · {result.test_images} images · {model.architecture}, depth {model.depth}{frost}, seed {seed}"
 
 
 def _check_fits(config: RunConfig, data: DataSet) -> None:

@@ -31,8 +31,8 @@ def as_json(name: str, ours: Complexity, paper: PublishedComplexity | None) -> d
 def as_text(name: str, ours: Complexity, paper: PublishedComplexity | None, config: ModelConfig) -> str:
     """The same as a table."""
     rule = f", rule {config.rule}, H = {config.hurst:g}" if config.architecture == "frost" else ""
-    title = (f"{name} · {config.image_channels}×{config.image_size}×{config.image_size} images · {config.classes} classes · "
-             f"depth {ours.depth}{rule}")
+    title = (f"{name} · {config.image_channels}×{config.image_size}×{config.image_size} images · "
+             f"{config.classes} classes · depth {ours.depth}{rule}")
     rows = [["parameters", si(ours.parameters), si(paper.parameters) if paper and _with_head(name) else ""],
             ["parameters without the head", si(ours.parameters_without_head),
              si(paper.parameters) if paper and not _with_head(name) else ""],
@@ -43,7 +43,8 @@ def as_text(name: str, ours: Complexity, paper: PublishedComplexity | None, conf
             ["  with the first step cached", si(ours.flops_full_depth_cached), ""]]
     notes = ["A multiply-add is 2 FLOPs; the head is C, D and the score."]
     if paper and paper.mean_depth != ours.depth:
-        notes.append(f"The paper's {si(paper.flops)} at its mean depth of {paper.mean_depth} is scaled to {ours.depth} steps.")
+        notes.append(f"The paper's {si(paper.flops)} at its mean depth of {paper.mean_depth} is scaled to {ours.depth} "
+                     "steps.")
     return "\n".join([title, "", table(["", "ours", "paper"], rows), "", *notes])
 
 

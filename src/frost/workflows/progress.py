@@ -14,7 +14,8 @@ QUIET_SECONDS = 10.0   # between lines where there is no terminal
 class Report(Protocol):
     """Called after each unit of work."""
 
-    def __call__(self, done: int, text: str) -> None: ...
+    def __call__(self, done: int, text: str) -> None:
+        """Say how much is done."""
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import nn
@@ -22,11 +22,14 @@ from frost.zoo.resnet import Bottleneck, ResNetStem
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
 
+Architecture = Literal["frost", "vanilla", "recurrent", "basic-ssm"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig(FrostConfig):
     """A model of the zoo: FROST's dynamics, and what they are applied to."""
 
-    architecture: Literal["frost", "vanilla", "recurrent", "basic-ssm"] = "frost"
+    architecture: Architecture = "frost"
     backbone: Literal["resnet", "vit"] = "vit"
     image_size: int = 224
     image_channels: int = 3
@@ -42,7 +45,7 @@ class ModelConfig(FrostConfig):
 
     def __post_init__(self) -> None:
         # slots make a new class, which breaks the bare super()
-        super(ModelConfig, self).__post_init__()  # noqa: UP008
+        super(ModelConfig, self).__post_init__()
         for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
@@ -72,11 +75,11 @@ def _resnet(c: ModelConfig) -> Parts:
 
 
 def _vit(c: ModelConfig) -> Parts:
-    tokens = tokens_of(c.image_size, c.patch)
+    tokens, width = tokens_of(c.image_size, c.patch), int(c.channels * c.expansion)
     return Parts(
         stem=lambda: VitStem(c.image_channels, c.image_size, c.patch, c.channels),
         branch=lambda: VitBranch(c.channels, c.heads, c.expansion),
-        contractive=lambda: bounded.contractive_tokens(c.channels, tokens, c.heads, int(c.channels * c.expansion), c.kappa),
+        contractive=lambda: bounded.contractive_tokens(c.channels, tokens, c.heads, width, c.kappa),
         theorem=lambda: bounded.theorem_tokens(c.channels, tokens, c.heads))
 
 
@@ -92,7 +95,7 @@ SIZES: dict[str, ModelConfig] = {
     "vit-8px": ModelConfig(backbone="vit", depth=8, image_size=8, image_channels=1, classes=10, channels=48, heads=4,
                            patch=2, expansion=2.0),
 }
-ARCHITECTURES = ("frost", "vanilla", "recurrent", "basic-ssm")
+ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
 
 
 def names() -> list[str]:

@@ -29,7 +29,7 @@ class Bottleneck(nn.Sequential):
 class ResNetStem(nn.Module):
     """Images → a map of `channels` at 1/stride of their size.
 
-    Stride 4 is the ImageNet stem, 7×7 with stride 2 and then, instead of max-pooling, a dilated convolution with padding.
+    Stride 4 is the ImageNet stem: 7×7 with stride 2, then a dilated convolution with padding instead of max-pooling.
     Paper choice: that convolution is depthwise, as pooling is. Strides 1 and 2 are a 3×3 convolution, for small images.
     """
 

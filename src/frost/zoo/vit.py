@@ -23,7 +23,8 @@ class Attention(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Mix positions, (b, n, c) → (b, n, c)."""
-        query, key, value = self.inputs(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (b, heads, n, ·)
+        split = self.inputs(tokens).unflatten(-1, (3, self.heads, -1))
+        query, key, value = split.permute(2, 0, 3, 1, 4)              # (b, heads, n, c / heads) each
         mixed = F.scaled_dot_product_attention(query, key, value)
         return self.outputs(mixed.transpose(1, 2).flatten(2))
 

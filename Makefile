@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Each makes its virtual environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types imports tests campaigns clean
+
+help:
+	@echo "make demo       train, calibrate and halt on handwritten digits; about a minute (runs/demo)"
+	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
+	@echo "make campaigns  the long checks: flip every sign and exponent, expect a test to notice"
+	@echo "make clean      remove the virtual environment and caches"
+
+# The environments are stamped with what they were made from, and renewed when that changes.
+$(VENV)/.base: pyproject.toml constraints.txt
+	@echo "frost: making $(VENV) and installing the package (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	@echo "frost: installing what the checks need (under a minute, once)"
+	@$(PIP) -e ".[test]"
+	@touch $@
+
+demo: $(VENV)/.base
+	@$(BIN)/frost demo
+
+test: lint types imports tests
+
+lint: $(VENV)/.test
+	@echo "frost: lint"
+	@$(BIN)/ruff check .
+
+types: $(VENV)/.test
+	@echo "frost: types"
+	@$(BIN)/mypy
+
+imports: $(VENV)/.test
+	@echo "frost: import contracts"
+	@$(BIN)/lint-imports
+
+tests: $(VENV)/.test
+	@echo "frost: tests"
+	@$(BIN)/python -m pytest -q -n 2
+
+campaigns: $(VENV)/.test
+	@$(BIN)/python campaigns/flip_signs.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
