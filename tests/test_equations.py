@@ -18,6 +18,7 @@ from frost.core.dynamics import (
     Gated,
     Residual,
     Theorem,
+    descend,
     euler_step,
     interpolate,
     refine,
@@ -144,7 +145,8 @@ def test_eq06_the_field_of_the_base_system_drives_the_interpolation():
 def test_eq07_a_transition_that_is_a_negative_gradient_descends():
     hidden = vector(3.0, -4.0)                     # E(h) = ‖h‖² / 2, ∇E = h
     moved = refine(hidden, -hidden, torch.zeros_like(hidden), scale_at())
-    close(moved, hidden - SCALE * hidden)
+    close(moved, vector(2.25, -3.0))
+    close(descend(hidden, hidden, scale_at()), moved)
     assert moved.norm() < hidden.norm()
 
 

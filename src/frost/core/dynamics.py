@@ -39,6 +39,14 @@ def interpolate(hidden: Tensor, field: Tensor, scale: Scale) -> Tensor:
     return (1 - scale.value) * hidden + scale.value * (hidden + field)
 
 
+def descend(hidden: Tensor, gradient: Tensor, scale: Scale) -> Tensor:
+    """The update seen as a descent on a local energy; `gradient` is ∇E(h_t) = −F(h_t, x_t).
+
+    h_{t+1} ≈ h_t − λ ∇E(h_t)        (7)
+    """
+    return hidden - scale.value * gradient
+
+
 def refine_as_printed(hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
     """One step with every term of the paper; slow, obvious, the oracle for `refine`.
 

@@ -163,8 +163,8 @@ class Frost(IterativeModel):
         if not isinstance(self.transition, Bounded):
             raise ValueError(
                 f"rule '{self.config.rule}' promises a contraction and needs a transition with a proven Lipschitz "
-                f"constant {limit}, but {type(self.transition).__name__} states none. Build it from frost.core.lipschitz "
-                "(AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
+                f"constant {limit}, but {type(self.transition).__name__} states none. Build it from "
+                "frost.core.lipschitz (AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
         constant = self.transition.lipschitz
         if constant > 1.0 or (constant == 1.0 and self.config.rule == "contractive"):
             raise ValueError(f"rule '{self.config.rule}' needs a transition with a Lipschitz constant {limit}, got "

@@ -89,7 +89,8 @@ def text(result: DemoResult) -> str:
     count, depth = result.test_images, result.config.model.depth
     body = [[f"{row.quantile:.3f}", "never" if row.threshold is None else f"{row.threshold:.3f}",
              f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / depth:.0f} %",
-             f"{percent(row.accuracy)} ±{100 * standard_error(row.accuracy, count):.2f}", percent(row.fixed_depth_accuracy),
+             f"{percent(row.accuracy)} ±{100 * standard_error(row.accuracy, count):.2f}",
+             percent(row.fixed_depth_accuracy),
              f"{paper.mean_depth:.2f}", f"{100 * paper.mean_depth / TABLE_2_DEPTH:.0f} %", percent(paper.accuracy)]
             for row, paper in zip(result.rows, TABLE_2, strict=True)]
     header = ["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth",

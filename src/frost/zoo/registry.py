@@ -21,7 +21,6 @@ from frost.zoo.fold import fold
 from frost.zoo.resnet import Bottleneck, ResNetStem
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
-
 Architecture = Literal["frost", "vanilla", "recurrent", "basic-ssm"]
 
 

@@ -1,0 +1,157 @@
+import json
+
+import pytest
+import torch
+
+from conftest import small_frost
+from frost.checkpoint import CALIBRATION, CONFIG, MANIFEST, WEIGHTS, check_destination, load, save, weights_hash
+from frost.config import to_dict
+from frost.halting.calibration import Calibration
+from frost.recipes import recipe
+from frost.zoo.registry import build
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A saved run, its model, and its path."""
+    config = recipe("digits")
+    model = build(config.model, seed=0).eval()
+    calibration = Calibration.gather(torch.randn(20, 8), weights_hash=weights_hash(model))
+    save(tmp_path / "run", model, to_dict(config), calibration, {"note.txt": b"hello"})
+    return tmp_path / "run", model
+
+
+def test_what_is_loaded_is_what_was_saved(run):
+    path, model = run
+    loaded = load(path)
+    images = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(loaded.model(images).outputs, model(images).outputs)
+    assert loaded.calibration.at_quantile(0.5).threshold is not None
+    assert not loaded.model.training
+    assert loaded.config["recipe"] == "digits"
+
+
+def test_a_model_of_ones_own_is_filled(tmp_path):
+    model = small_frost()
+    save(tmp_path / "own", model, {})
+    twin = small_frost()
+    assert weights_hash(load(tmp_path / "own", model=twin).model) == weights_hash(model)
+    with pytest.raises(ValueError, match=r"pass it: frost\.load"):
+        load(tmp_path / "own")
+
+
+def test_saving_again_replaces_the_run(run):
+    path, model = run
+    with torch.no_grad():
+        model.head.readout.bias.add_(1)
+    save(path, model, to_dict(recipe("digits")))
+    assert load(path).calibration is None
+    assert weights_hash(load(path).model) == weights_hash(model)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["run"]
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, CALIBRATION, "note.txt"])
+def test_every_flipped_byte_and_cut_is_noticed(run, name):
+    path, _ = run
+    content = (path / name).read_bytes()
+    for position in {0, len(content) // 3, len(content) - 1}:
+        (path / name).write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1:])
+        with pytest.raises(ValueError, match=name):
+            load(path)
+        (path / name).write_bytes(content[:position])
+        with pytest.raises(ValueError, match=name):
+            load(path)
+    (path / name).unlink()
+    with pytest.raises(ValueError, match=name):
+        load(path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": 9, "files": {}}', '{"format": 1, "files": {}}',
+                                     '{"format": 1, "files": {"../x": {}}}', "[" * 100_000])
+def test_a_strange_manifest_is_refused(run, content):
+    path, _ = run
+    (path / MANIFEST).write_text(content)
+    with pytest.raises(ValueError, match="MANIFEST"):
+        load(path)
+
+
+def test_a_link_in_place_of_a_file_is_refused(run, tmp_path):
+    path, _ = run
+    (path / WEIGHTS).rename(tmp_path / "elsewhere")
+    (path / WEIGHTS).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="no plain file"):
+        load(path)
+
+
+def test_weights_of_another_shape_are_refused(run):
+    path, _ = run
+    manifest = json.loads((path / MANIFEST).read_text())
+    config = json.loads((path / CONFIG).read_text())
+    config["model"]["channels"] = 32
+    text = json.dumps(config)
+    (path / CONFIG).write_text(text)
+    import hashlib
+    manifest["files"][CONFIG] = {"bytes": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    (path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="does not fit the model"):
+        load(path)
+
+
+def test_the_calibration_of_other_weights_is_refused(tmp_path):
+    model = small_frost()
+    foreign = Calibration.gather(torch.randn(20, 8), weights_hash="another")
+    with pytest.raises(ValueError, match="other weights"):
+        save(tmp_path / "run", model, {}, foreign)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_run_says_how_to_make_one(tmp_path):
+    with pytest.raises(ValueError, match="frost demo --out"):
+        load(tmp_path / "nothing")
+
+
+def test_a_destination_that_holds_something_else_is_refused(tmp_path, run):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    check_destination(tmp_path / "folder")
+    (tmp_path / "folder" / "thesis.tex").write_text("years of work")
+    for name, message in (("file", "not a folder"), ("folder", "something else")):
+        with pytest.raises(ValueError, match=message):
+            check_destination(tmp_path / name)
+    path, model = run
+    (path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"also thesis\.tex"):
+        save(path, model, {})
+    assert (path / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("broken", ["save_model", "_move_into_place", "_fsync"])
+def test_a_failed_save_leaves_the_old_run_whole(run, monkeypatch, broken):
+    path, model = run
+    before = weights_hash(load(path).model)
+
+    def fails(*_: object) -> None:
+        raise OSError("disk full")
+
+    with torch.no_grad():
+        model.head.readout.bias.add_(1)
+    monkeypatch.setattr(f"frost.checkpoint.{broken}", fails)
+    with pytest.raises(OSError, match="disk full"):
+        save(path, model, to_dict(recipe("digits")))
+    assert weights_hash(load(path).model) == before
+    assert sorted(file.name for file in path.parent.iterdir()) == ["run"]
+
+
+def test_others_may_read_a_run(run):
+    path, _ = run
+    assert path.stat().st_mode & 0o555 == 0o555
+
+
+def test_the_hash_sees_every_change():
+    model = small_frost()
+    before = weights_hash(model)
+    assert weights_hash(model) == before
+    with torch.no_grad():
+        model.scale.raw.add_(1e-6)
+    assert weights_hash(model) != before

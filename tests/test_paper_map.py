@@ -1,0 +1,59 @@
+"""docs/paper-map.md names a function and a test for each equation; both must exist."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROWS = [[cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in (ROOT / "docs" / "paper-map.md").read_text().splitlines()
+        if line.startswith("| (") or re.match(r"\| (Definition|Lemma|Proposition|Theorem) ", line)]
+TESTS = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+LAST = 41
+
+
+def numbers(cell: str) -> list[int]:
+    found = []
+    for first, last in re.findall(r"\((\d+)\)(?:–\((\d+)\))?", cell):
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def test_every_equation_has_exactly_one_row():
+    listed = [number for row in ROWS for number in numbers(row[0])]
+    assert sorted(listed) == list(range(1, LAST + 1))
+
+
+def test_every_statement_has_a_row():
+    statements = {row[0].split(",")[0] for row in ROWS if not row[0].startswith("(")}
+    assert statements == {"Lemma 2.1", "Definition 3.1", "Definition 3.2", "Lemma 3.3", "Proposition 3.4",
+                          "Definition B.1", "Theorem B.2", "Theorem B.3", "Proposition B.4", "Definition D.1"}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_functions_exist(row):
+    for place in re.findall(r"`([\w/]+\.py)::(\w+)(?:\.(\w+))?`", row[2]):
+        path, name, attribute = place
+        module = importlib.import_module("frost." + path.removesuffix(".py").replace("/", "."))
+        thing = getattr(module, name)
+        assert not attribute or hasattr(thing, attribute)
+    assert "`" in row[2] or row[2].startswith("none:")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_tests_exist(row):
+    named = re.findall(r"`(test_\w+)`", row[3])
+    assert named or row[3].startswith("none:")
+    for name in named:
+        assert re.search(rf"def {name}\w*\(", TESTS), name
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row[0].startswith("(")], ids=lambda row: row[0])
+def test_the_function_states_its_equation(row):
+    text = "\n".join((ROOT / "src" / "frost" / path).read_text()
+                     for path in set(re.findall(r"`([\w/]+\.py)::", row[2])))
+    stated = numbers(text)
+    for number in numbers(row[0]):
+        assert not text or number in stated, number
