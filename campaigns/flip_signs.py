@@ -3,8 +3,8 @@
     python campaigns/flip_signs.py [--only PART]       # `make campaigns`
 
 A function states an equation if its docstring, or its class's, has a number such as (14). Flips: + and −, a unary
-minus, × and ÷, the sign of an exponent, the direction of a comparison, clamp_min and clamp_max. Each flip runs the equation
-tests in a process of its own, with the changed module in place of the real one; nothing on disk is touched.
+minus, × and ÷, the sign of an exponent, the direction of a comparison, clamp_min and clamp_max. Each flip runs the
+equation tests in a process of its own, with the changed module in place of the real one; nothing on disk is touched.
 
 Controls: the same machinery without a flip must pass (else it is the machinery that fails), and a flip judged by a test
 file that knows no equation must not be noticed. Figures go to docs/results/campaigns.json.

@@ -18,6 +18,7 @@ class MyBlock(nn.Module):
         self.mix = nn.Conv2d(channels, channels, 1)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The input plus a mixed neighbourhood."""
         return hidden + self.mix(nn.functional.gelu(self.depthwise(self.norm(hidden))))
 
 
