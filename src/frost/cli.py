@@ -10,9 +10,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from frost.config import suggest
 
@@ -27,29 +28,38 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (try: {self.prog} --help)\n")
 
 
+class Verb(NamedTuple):
+    """A word of the command line."""
+
+    summary: str
+    action: Callable[[argparse.Namespace], Answer]
+    add_options: Callable[[argparse.ArgumentParser], None]
+
+
 def parser() -> argparse.ArgumentParser:
     """All verbs and their options."""
     top = OneLineParser(prog="frost", description="Adaptive depth for any shape-preserving block.")
     top.add_argument("--version", action="store_true", help="print the version")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=OneLineParser)
-    demo = _verb(verbs, "demo", _demo, "the whole story on data that comes with the package")
-    demo.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
-                      help="folder for the run and its picture (default: %(default)s)")
-    demo.add_argument("--seed", type=int, metavar="N", help="the same as --set train.seed=N")
-    described = _verb(verbs, "describe", _describe, "parameters, FLOPs once per image and per step")
-    described.add_argument("model", metavar="MODEL",
-                           help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
+    for name, verb in VERBS.items():
+        sentence = f"{verb.summary[0].upper()}{verb.summary[1:]}."
+        words = verbs.add_parser(name, help=verb.summary, description=sentence)
+        verb.add_options(words)
+        words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
+                           help="change a field of the configuration, for instance model.depth=12 train.epochs=3")
+        words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 
 
-def _verb(verbs: Any, name: str, action: Any, summary: str) -> argparse.ArgumentParser:
-    sentence = f"{summary[0].upper()}{summary[1:]}."
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=summary, description=sentence)
-    verb.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
-                      help="change a field of the configuration, for instance model.depth=12 train.epochs=3")
-    verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    verb.set_defaults(action=action)
-    return verb
+def _demo_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
+                       help="folder for the run and its picture (default: %(default)s)")
+    words.add_argument("--seed", type=int, metavar="N", help="the same as --set train.seed=N")
+
+
+def _describe_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("model", metavar="MODEL",
+                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
 
 
 def _demo(arguments: argparse.Namespace) -> Answer:
@@ -69,12 +79,17 @@ def _describe(arguments: argparse.Namespace) -> Answer:
     return as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config)
 
 
+VERBS = {
+    "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
+    "describe": Verb("parameters, FLOPs once per image and per step", _describe, _describe_options),
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `frost` and `python -m frost`."""
     words = list(sys.argv[1:] if argv is None else argv)
-    known = {"demo", "describe"}
-    if words and not words[0].startswith("-") and words[0] not in known:
-        print(f"frost: there is no verb '{words[0]}'. {suggest(words[0], known)}", file=sys.stderr)
+    if words and not words[0].startswith("-") and words[0] not in VERBS:
+        print(f"frost: there is no verb '{words[0]}'. {suggest(words[0], VERBS)}", file=sys.stderr)
         return 2
     arguments = parser().parse_args(words)
     if arguments.version:
@@ -84,8 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.verb is None:
         parser().print_help()
         return 0
+    warnings.showwarning = lambda message, *_: print(f"frost: {message}.", file=sys.stderr)
     try:
-        as_json, as_text = arguments.action(arguments)
+        as_json, as_text = VERBS[arguments.verb].action(arguments)
         print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
     except KeyboardInterrupt:
         print("frost: interrupted; nothing was written.", file=sys.stderr)

@@ -131,6 +131,17 @@ def test_drive_and_feedthrough_are_computed_once_per_image(images):
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_bfloat16_autocast_stays_close(rule, images):
+    model = frost_with(rule).eval()
+    with torch.no_grad():
+        exact = model(images)
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = model(images)
+    assert torch.isfinite(rough.outputs).all()
+    torch.testing.assert_close(rough.outputs.float(), exact.outputs, rtol=0.1, atol=0.1)
+
+
 def test_branch_removes_the_skip_connection():
     block = nn.Identity()
     assert branch(block)(torch.randn(2, 3)).abs().max() == 0
@@ -162,6 +173,14 @@ def test_a_transition_that_changes_only_the_real_shape_is_refused_at_the_first_s
     model = small_frost(transition=Odd())
     with pytest.raises(ValueError, match="transition must keep the state's shape"):
         model(images)
+
+
+def test_a_transition_must_be_a_module_that_returns_a_tensor(images):
+    with pytest.raises(ValueError, match=r"must be a torch\.nn\.Module"):
+        small_frost(transition=torch.tanh)
+    recurrent = Frost(nn.Flatten(2), nn.LSTM(64, 64, batch_first=True), channels=64, classes=2)
+    with pytest.raises(ValueError, match="returns a tuple"):
+        recurrent(images)
 
 
 @pytest.mark.parametrize(("fields", "message"), [

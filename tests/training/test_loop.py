@@ -45,6 +45,13 @@ def test_baselines_train_by_the_same_loop(name):
     assert records[0].scale is None
 
 
+def test_a_watcher_sees_every_batch_with_its_epoch():
+    seen = []
+    list(fit(build(SIZES["resnet-8px"], seed=0), DATA, CONFIG, HaltingConfig(),
+             lambda epoch, trajectory: seen.append((epoch, len(trajectory.score_logits)))))
+    assert seen == [(epoch, size) for epoch in (1, 2, 3) for size in (10, 10, 4)]
+
+
 def test_a_last_short_batch_is_used():
     records = list(fit(build(SIZES["resnet-8px"], seed=0), DATA, CONFIG, HaltingConfig()))
     assert [record.epoch for record in records] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

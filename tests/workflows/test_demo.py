@@ -79,6 +79,18 @@ def test_a_second_run_over_the_first_replaces_it_with_the_same_numbers(demo):
     assert json.loads((out / "halting.json").read_text())["rows"] == printed["rows"]
 
 
+@pytest.mark.slow
+def test_the_calibration_may_stream_through_the_last_epoch(tmp_path):
+    from frost.config import override
+    from frost.recipes import recipe
+    from frost.workflows.demo import run_demo
+
+    result = run_demo(override(recipe("digits"), [*QUICK[1:], "train.epochs=1", "halting.calibrate=last-epoch"]),
+                      tmp_path / "run")
+    assert load(tmp_path / "run").calibration.sketch.count == 4 * len(load_digits().train)
+    assert result.rows[-1].mean_depth == 4
+
+
 def test_every_rule_takes_part_in_the_table():
     from frost.config import override
     from frost.recipes import recipe

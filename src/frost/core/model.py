@@ -144,6 +144,9 @@ class Frost(IterativeModel):
 
     def _change(self, hidden: Tensor) -> Tensor:
         change = self.transition(hidden)
+        if not isinstance(change, Tensor):
+            raise ValueError(f"transition must return one tensor, but {type(self.transition).__name__} returns a "
+                             f"{type(change).__name__}; wrap it in a module that picks the state.")
         if change.shape != hidden.shape:
             raise ValueError(_shape_changed(self.transition, tuple(hidden.shape), tuple(change.shape)))
         return change
@@ -177,19 +180,22 @@ def check_keeps_shape(transition: nn.Module, channels: int) -> None:
     A copy without data is tried on one state of each layout. A module that fits none of them is left to the first step,
     which checks the real state.
     """
-    changed = None
-    for shape in ((1, channels, 16, 16), (1, 16, channels), (1, channels)):
-        try:
-            with torch.no_grad():
-                after = copy.deepcopy(transition).to("meta").eval()(torch.empty(shape, device="meta")).shape
-        except Exception as error:  # a user's module may raise anything for a layout that it does not take
-            _ = error
-            continue
-        if tuple(after) == shape:
-            return
-        changed = changed or (shape, tuple(after))
-    if changed:
-        raise ValueError(_shape_changed(transition, *changed))
+    if not isinstance(transition, nn.Module):
+        raise ValueError(f"transition must be a torch.nn.Module, got {type(transition).__name__}.")
+    twin = copy.deepcopy(transition).to("meta").eval()
+    tried = {shape: _shape_after(twin, shape) for shape in ((1, channels, 16, 16), (1, 16, channels), (1, channels))}
+    fitting = {before: after for before, after in tried.items() if after is not None}
+    if fitting and not any(before == after for before, after in fitting.items()):
+        raise ValueError(_shape_changed(transition, *next(iter(fitting.items()))))
+
+
+def _shape_after(transition: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape that a state without data would get; None if the module does not take this layout."""
+    try:
+        with torch.no_grad():
+            return tuple(transition(torch.empty(shape, device="meta")).shape)
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError):
+        return None
 
 
 def _shape_changed(transition: nn.Module, before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -24,6 +24,7 @@ class HaltingConfig:
     relative_weight: float = 0.7                       # α_rel in (24)
     anchoring_weight: float = 0.3                      # α_abs in (24)
     reduce: Literal["mean", "sum"] = "mean"            # over steps; the paper prints a sum, which swamps the task
+    calibrate: Literal["held-out", "last-epoch"] = "held-out"   # frozen weights; or streamed while training, as §4.4
     stop_gradient: bool = False                        # true isolates the backbone, as §4.3 says and §5.3 denies
 
     def __post_init__(self) -> None:

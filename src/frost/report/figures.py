@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -45,7 +45,7 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
         axes.annotate(f"{quantile:g}", (depth, 100 * accuracy), textcoords="offset points", xytext=(0, 8), ha="center",
                       fontsize=8, color=ADAPTIVE)
     axes.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)", title=title)
-    axes.margins(y=0.12)
+    _zoom(axes, adaptive, fixed)
     axes.grid(alpha=0.25)
     axes.legend(loc="lower right")
     rows = lower.subplots(2, columns, squeeze=False)
@@ -62,3 +62,15 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
     figure.savefig(buffer, format="png", dpi=110)
     plt.close(figure)
     return buffer.getvalue()
+
+
+def _zoom(axes: Any, adaptive: Curve, fixed: Curve) -> None:
+    """Give the height to the adaptive curve; fixed depths far below it are told in words at the edge."""
+    top, low = 100 * max(*adaptive.accuracy, *fixed.accuracy), 100 * min(adaptive.accuracy)
+    room = max(top - low, 1.0)
+    bottom = low - 0.35 * room
+    axes.set_ylim(bottom, top + 0.2 * room)
+    for depth, accuracy in zip(fixed.depth, fixed.accuracy, strict=True):
+        if 100 * accuracy < bottom:
+            axes.annotate(f"step {depth:g}: {100 * accuracy:.0f} % ↓", (depth, bottom), textcoords="offset points",
+                          xytext=(6, 6), fontsize=8, color=FIXED)

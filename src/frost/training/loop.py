@@ -7,7 +7,7 @@ screen and writes no file: it yields records, and whoever calls it decides what 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,7 +71,11 @@ class StepRecord(NamedTuple):
     gradient_norm: float
 
 
-def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: HaltingConfig) -> Iterator[StepRecord]:
+Watcher = Callable[[int, Trajectory], None]   # is shown the epoch and the trajectory of each training batch
+
+
+def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: HaltingConfig,
+        watch: Watcher | None = None) -> Iterator[StepRecord]:
     """Train in place; a record after every step."""
     optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
     batches = -(-len(data) // config.batch)
@@ -79,7 +83,7 @@ def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: Haltin
     assert isinstance(model.head, Head)
     model.head.score.isolated = halting.stop_gradient
     model.train()
-    step = 0
+    step, has_warned = 0, False
     for epoch in range(1, config.epochs + 1):
         order = torch.randperm(len(data), generator=_generator(config.seed, 1, epoch))
         for rows in order.split(config.batch):
@@ -88,12 +92,20 @@ def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: Haltin
             for group in optimizer.param_groups:
                 group["lr"] = rate
             images = random_shift(data.images[rows], config.shift, _generator(config.seed, 2, step))
-            yield _train_step(model, optimizer, images, data.labels[rows], rows, config, halting,
-                              (step, steps, epoch, rate))
+            record, trajectory = _train_step(model, optimizer, images, data.labels[rows], rows, config, halting,
+                                             (step, steps, epoch, rate))
+            if watch is not None:
+                watch(epoch, trajectory)
+            if record.scale is not None and record.scale >= 1.0 and not has_warned:
+                has_warned = True
+                warnings.warn(f"λ has reached {record.scale:.2f} at step {step}; from 1 on a step enlarges instead of "
+                              "refines (§6.2)", stacklevel=2)
+            yield record
 
 
 def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, rows: Tensor,
-                config: TrainConfig, halting: HaltingConfig, place: tuple[int, int, int, float]) -> StepRecord:
+                config: TrainConfig, halting: HaltingConfig,
+                place: tuple[int, int, int, float]) -> tuple[StepRecord, Trajectory]:
     step, steps, epoch, rate = place
     trajectory = model(images, keep_states=False)
     loss = objective(trajectory, labels, halting, label_smoothing=config.label_smoothing,
@@ -106,11 +118,10 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     optimizer.step()
     scale, hurst = _scale_of(model)
-    if scale is not None and scale >= 1.0:
-        warnings.warn(f"λ has reached {scale:.2f}; from 1 on a step enlarges instead of refines (§6.2)", stacklevel=2)
     hits = (trajectory.outputs[:, -1].argmax(dim=-1) == labels).double().mean()
-    return StepRecord(step, steps, epoch, loss.total.item(), loss.task.item(), loss.relative.item(),
-                      loss.anchoring.item(), hits.item(), scale, hurst, rate, norm.item())
+    record = StepRecord(step, steps, epoch, loss.total.item(), loss.task.item(), loss.relative.item(),
+                        loss.anchoring.item(), hits.item(), scale, hurst, rate, norm.item())
+    return record, Trajectory(None, trajectory.outputs.detach(), trajectory.score_logits.detach())
 
 
 def run_frozen(model: IterativeModel, images: Tensor, batch: int = 256, keep_states: bool = False) -> Trajectory:

@@ -61,9 +61,10 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     data = load_digits()
     _check_fits(config, data)
     model = build(config.model, seed=config.train.seed)
-    train_with_bar(model, data.train, config)
-    held_out = run_frozen(model, data.validation.images)
-    calibration = Calibration.gather(held_out.score_logits, weights_hash=weights_hash(model))
+    last_epoch = train_with_bar(model, data.train, config)
+    held_out = run_frozen(model, data.validation.images).score_logits
+    scores = held_out if config.halting.calibrate == "held-out" else last_epoch
+    calibration = Calibration.gather(scores, weights_hash=weights_hash(model))
     trajectory = run_frozen(model, data.test.images)
     rows = halting_table(trajectory, data.test.labels, calibration)
     per_step = per_step_accuracy(trajectory.outputs, data.test.labels)
@@ -75,13 +76,20 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     return result
 
 
-def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> None:
-    """Train in place, with a progress bar."""
+def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> Tensor:
+    """Train in place, with a progress bar; returns the score logits of the last epoch's batches, (n, t)."""
     batches = -(-len(data) // config.train.batch)
+    seen: list[Tensor] = []
+
+    def watch(epoch: int, trajectory: Trajectory) -> None:
+        if epoch == config.train.epochs:
+            seen.append(trajectory.score_logits)
+
     with progress("training", config.train.epochs * batches) as report:
-        for record in fit(model, data, config.train, config.halting):
+        for record in fit(model, data, config.train, config.halting, watch):
             scale = "" if record.scale is None else f"  λ {record.scale:.3f}"
             report(record.step, f"epoch {record.epoch}  loss {record.loss:.3f}  accuracy {record.accuracy:.2f}{scale}")
+    return torch.cat(seen)
 
 
 def text(result: DemoResult) -> str:
