@@ -99,9 +99,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.verb is None:
         parser().print_help()
         return 0
-    warnings.showwarning = lambda message, *_: print(f"frost: {message}.", file=sys.stderr)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(f"frost: {message}.", file=sys.stderr)
+        return _carried_out(VERBS[arguments.verb], arguments)
+
+
+def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
+    """Call the workflow, print its answer, and turn what may go wrong into an exit status."""
     try:
-        as_json, as_text = VERBS[arguments.verb].action(arguments)
+        as_json, as_text = verb.action(arguments)
         print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
     except KeyboardInterrupt:
         print("frost: interrupted; nothing was written.", file=sys.stderr)

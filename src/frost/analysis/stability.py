@@ -64,6 +64,8 @@ def moves_bound(lipschitz: float, first_move: float, step: int, last: int) -> fl
     """How far h_m may be from h_t, m ≥ t: the finite sum on the way to (30).
 
         ‖h_m − h_t‖ ≤ Σ_{k=t}^{m−1} L^k ‖h_1 − h_0‖ = L^t Σ_{j=0}^{m−t−1} L^j ‖h_1 − h_0‖        (31)–(33)
+
+    Its limit as m → ∞ is `error_bound` (34).
     """
     return lipschitz**step * sum(lipschitz**j for j in range(last - step)) * first_move
 

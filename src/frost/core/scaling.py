@@ -57,12 +57,12 @@ def scaled_input_process(x: Operator, scale: Scale) -> Operator:
 
 
 def scaled_state_process(hidden: Operator, scale: Scale) -> Operator:
-    """h_λ(t) = h(λt) (10)."""
+    """h_λ(t) = h(λt) (10), whose velocity is λ F(h(λt), x(λt)) (11)."""
     return lambda time: hidden(scale.value * time)
 
 
 def scaled_transition(transition: Operator, hidden: Tensor, scale: Scale) -> Tensor:
-    """A_λ(h) = λ A(h) (13)."""
+    """A_λ(h) = λ A(h), so that the scaled system keeps its form: ḣ_λ = A_λ(h_λ) + B_λ(x_λ) (12), (13)."""
     return scale.value * transition(hidden)
 
 
