@@ -352,6 +352,13 @@ def test_eq20_the_share_of_scores_at_or_below_the_threshold_is_the_quantile(quan
     assert torch.equal(rule.stops(logits), logits > rule.threshold_logit)
 
 
+def test_eq20_the_ends_of_the_range_are_the_first_and_the_last_step():
+    logits = torch.randn(20, 8)
+    ours = Calibration.gather(logits, weights_hash="")
+    assert first_passage(ours.at_quantile(0.0).stops(logits)).tolist() == [1] * 20
+    assert first_passage(ours.at_quantile(1.0).stops(logits)).tolist() == [8] * 20
+
+
 def test_eq20_the_first_score_above_the_threshold_stops_an_image():
     stops = torch.tensor([[False, True, False, True], [False, False, False, False], [True, True, True, True]])
     assert first_passage(stops).tolist() == [2, 4, 1]
@@ -461,6 +468,7 @@ def test_eq26_to_eq29_no_pair_is_pulled_apart_by_more_than_the_constant():
     first, second = torch.randn(500, 3).double(), torch.randn(500, 3).double()
     constant = rule.lipschitz(1.0, scale)
     assert constant == pytest.approx(0.6)
+    assert rule.lipschitz(0.5, scale) == pytest.approx(0.3)
     moved = (step(first) - step(second)).norm(dim=1)
     linearised = (0.6 * (first - second) @ rotation.t()).norm(dim=1)
     assert (moved <= linearised + 1e-12).all()                                                   # (26)–(28)

@@ -20,7 +20,9 @@ def test_numbers_are_short():
 
 def test_the_picture_is_a_picture():
     strip = [Stopped(torch.rand(8, 8), 3, 3, 2), Stopped(torch.rand(8, 8), 3, 5, 4)]
-    png = demo_figure(Curve([1.5, 2.0], [0.9, 0.95]), Curve([1, 2], [0.2, 0.95]), [0.5, 1.0], strip, strip, "title")
+    png = demo_figure(
+        Curve([1.5, 2.0], [0.9, 0.95], [0.01, 0.01]), Curve([1, 2], [0.2, 0.95], [0.02, 0.01]),
+        [0.5, 1.0], strip, strip, "title")
     pixels = image.imread(io.BytesIO(png))
     assert pixels.shape[0] > 400
     assert pixels.std() > 0.05

@@ -71,7 +71,7 @@ def moves_bound(lipschitz: float, first_move: float, step: int, last: int) -> fl
 
 
 def remaining_travel(lipschitz: float, last_move: float, steps_left: int) -> float:
-    """How far h_T may be from h_t, from what is known while running; `last_move` is ‖h_t − h_{t−1}‖.
+    """How far h_T may be from h_t, by the argument of (31)–(33) from the last move, ‖h_t − h_{t−1}‖.
 
         ‖h_T − h_t‖ ≤ L (1 − L^{T−t}) / (1 − L) · ‖h_t − h_{t−1}‖
     """
@@ -79,11 +79,11 @@ def remaining_travel(lipschitz: float, last_move: float, steps_left: int) -> flo
 
 
 def fixed_point(step: StateMap, start: Tensor, *, tolerance: float = 1e-12, most: int = 100_000) -> Tensor:
-    """h* = Φ(h*) by iteration; a map that does not converge is a ValueError."""
+    """h* = Φ(h*), the limit in (41), by iteration; a map that does not converge is a ValueError."""
     hidden = start
     for _ in range(most):
         following = step(hidden)
-        if (following - hidden).norm() <= tolerance * (1 + hidden.norm()):
+        if (following - hidden).norm() <= tolerance:
             return following
         hidden = following
     raise ValueError(f"the map did not converge within {most} steps; is it a contraction?")

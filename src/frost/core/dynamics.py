@@ -80,7 +80,7 @@ class UpdateRule(nn.Module, ABC):
         """h_t, the transition's value at h_t, and B_λ(x) → h_{t+1}."""
 
     def drive(self, input_map: Operator, x: Tensor, scale: Scale) -> Tensor:
-        """The input's push, computed once per image: B_λ(x) = λ^{1+H} B(x)."""
+        """The input's push, computed once per image: B_λ(x) = λ^{1+H} B(x) (13)."""
         return scaled_linear_input(input_map, x, scale)
 
     def lipschitz(self, transition_constant: float, scale: Scale) -> float | None:
@@ -97,7 +97,7 @@ class Residual(UpdateRule):
 
 
 class Gated(UpdateRule):
-    """App. C: a gate g = σ(W h + b) of a 1×1 map decides, channel by channel, how much is renewed.
+    """App. C on (14): a gate g = σ(W h + b) of a 1×1 map decides, channel by channel, how much is renewed.
 
         interpolate   h′ = (1 − g) ⊙ h + g ⊙ (A_λ(h) + B_λ(x))
         add           h′ = h + g ⊙ (A_λ(h) + B_λ(x))
@@ -120,7 +120,7 @@ class Gated(UpdateRule):
 
 
 class Contractive(UpdateRule):
-    """The printed update with A = g − id, where the transition g has a Lipschitz constant κ < 1.
+    """The printed update (14), (15) with A = g − id, where the transition g has a Lipschitz constant κ < 1.
 
         h′ = (1 − λ) h + λ g(h) + B_λ(x),    L = (1 − λ) + λ κ < 1 for λ in (0, 1)
         h* = g(h*) + λ^H B(x)

@@ -37,7 +37,7 @@ class Scale(nn.Module):
 
     @property
     def log_value(self) -> Tensor:
-        """The logarithm of λ."""
+        """The logarithm of λ, which (13) raises to powers."""
         return self.raw if self.form == "exp" else F.logsigmoid(self.raw)
 
     @property
@@ -46,7 +46,7 @@ class Scale(nn.Module):
         return self.power(1)
 
     def power(self, exponent: float | Tensor) -> Tensor:
-        """λ^exponent."""
+        """λ^exponent, as (9), (13) and (17) need it."""
         # exp(p · log λ) stays positive for any p, and its gradient never divides by λ.
         return torch.exp(exponent * self.log_value)
 

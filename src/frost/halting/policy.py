@@ -38,7 +38,7 @@ class ByScore:
         return None if self.threshold_logit == math.inf else threshold_of(self.threshold_logit)
 
     def stops(self, score_logits: Tensor) -> Tensor:
-        """s_{i,t} > s_halt, compared as logits: (b, t) → bool (b, t)."""
+        """s_{i,t} > s_halt of (20), compared as logits: (b, t) → bool (b, t)."""
         return score_logits > self.threshold_logit
 
 
@@ -59,6 +59,6 @@ class AtDepth:
 
 
 def first_passage(stops: Tensor) -> Tensor:
-    """The step at which each image stops, bool (b, t) → (b,): the first yes, else T. Steps count from 1."""
+    """The step at which each image stops under (20), bool (b, t) → (b,): the first yes, else T; steps count from 1."""
     depth = stops.shape[1]
     return torch.where(stops.any(dim=1), stops.int().argmax(dim=1) + 1, depth)

@@ -50,7 +50,7 @@ def batch_time_ranks(losses: Tensor) -> Tensor:
 
 
 def difficulty(losses: Tensor, rank_by: Literal["loss", "gain"]) -> Tensor:
-    """What is ranked, small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
+    """What is ranked by (18), small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
 
     `loss` is the paper's ℓ_{i,t}. `gain` is what is left to win by going on, ℓ_{i,t} − ℓ_{i,T}: settled images stop,
     right or hopeless. The last step leaves nothing to win for anybody and is not ranked.
@@ -63,7 +63,7 @@ def difficulty(losses: Tensor, rank_by: Literal["loss", "gain"]) -> Tensor:
 
 
 def easy_and_hard(losses: Tensor, config: HaltingConfig) -> tuple[Tensor, Tensor]:
-    """The easy set E and the hard set H as masks over pairs, (b, t) → two bool (b, t).
+    """The easy set E and the hard set H, by the ranks of (18), as masks over pairs: (b, t) → two bool (b, t).
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
     `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every

@@ -36,7 +36,7 @@ def score_of(score_logit: Tensor) -> Tensor:
 
 
 def threshold_of(threshold_logit: float) -> float:
-    """The threshold as a score in [0, 1], in double precision; −∞ gives 0 and +∞ gives 1."""
+    """The threshold as a score in [0, 1] by (19), in double precision; −∞ gives 0 and +∞ gives 1."""
     if threshold_logit >= 0:
         return 1.0 / (1.0 + math.exp(-threshold_logit))
     return math.exp(threshold_logit) / (1.0 + math.exp(threshold_logit))

@@ -12,10 +12,11 @@ ADAPTIVE, FIXED, INK = "#0072B2", "#D55E00", "#333333"   # blue and vermilion: t
 
 
 class Curve(NamedTuple):
-    """Points of depth and accuracy."""
+    """Points of depth and accuracy, and the standard error of each accuracy."""
 
     depth: Sequence[float]
     accuracy: Sequence[float]
+    error: Sequence[float]
 
 
 class Stopped(NamedTuple):
@@ -41,9 +42,12 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
     axes.plot(fixed.depth, [100 * a for a in fixed.accuracy], "s--", color=FIXED, label="everybody stops at step t")
     axes.plot(adaptive.depth, [100 * a for a in adaptive.accuracy], "o-", color=ADAPTIVE,
               label="each image stops by its halting score (label: quantile)")
+    low, high = ([100 * (a + sign * e) for a, e in zip(adaptive.accuracy, adaptive.error, strict=True)]
+                 for sign in (-1, 1))
+    axes.fill_between(adaptive.depth, low, high, color=ADAPTIVE, alpha=0.12, lw=0, label="± one standard error")
     for depth, accuracy, quantile in zip(adaptive.depth, adaptive.accuracy, quantiles, strict=True):
-        axes.annotate(f"{quantile:g}", (depth, 100 * accuracy), textcoords="offset points", xytext=(0, 8), ha="center",
-                      fontsize=8, color=ADAPTIVE)
+        axes.annotate(f"{quantile:g}", (depth, 100 * accuracy), textcoords="offset points", xytext=(0, -15),
+                      ha="center", fontsize=8, color=ADAPTIVE)
     axes.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)", title=title)
     _zoom(axes, adaptive, fixed)
     axes.grid(alpha=0.25)
@@ -67,9 +71,9 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
 def _zoom(axes: Any, adaptive: Curve, fixed: Curve) -> None:
     """Give the height to the adaptive curve; fixed depths far below it are told in words at the edge."""
     top, low = 100 * max(*adaptive.accuracy, *fixed.accuracy), 100 * min(adaptive.accuracy)
-    room = max(top - low, 1.0)
-    bottom = low - 0.35 * room
-    axes.set_ylim(bottom, top + 0.2 * room)
+    error = 100 * max(adaptive.error)
+    bottom = low - 0.4 * max(top - low, 1.0) - error
+    axes.set_ylim(bottom, top + 1.5 * error + 0.1)
     for depth, accuracy in zip(fixed.depth, fixed.accuracy, strict=True):
         if 100 * accuracy < bottom:
             axes.annotate(f"step {depth:g}: {100 * accuracy:.0f} % ↓", (depth, bottom), textcoords="offset points",

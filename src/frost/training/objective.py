@@ -28,7 +28,7 @@ class Objective(NamedTuple):
 
 
 def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """ℓ_{i,t}, the cross-entropy of every image at every step: (b, t, k), (b,) → (b, t)."""
+    """ℓ_{i,t} of (18) and (21), the cross-entropy of every image at every step: (b, t, k), (b,) → (b, t)."""
     every_step = labels[:, None].expand(outputs.shape[:2])
     return F.cross_entropy(outputs.transpose(1, 2), every_step, reduction="none", label_smoothing=label_smoothing)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,9 +147,12 @@ def _picture(result: DemoResult, trajectory: Trajectory, test: Split, calibratio
         return [Stopped(test.images[i, 0], int(test.labels[i]), int(prediction.outputs[i].argmax()),
                         int(prediction.depth[i])) for i in indices.tolist()]
 
+    def curve(depths: Sequence[float], accuracies: Sequence[float]) -> Curve:
+        return Curve(depths, accuracies, [standard_error(a, result.test_images) for a in accuracies])
+
     steps = list(range(1, trajectory.depth + 1))
     return demo_figure(
-        Curve([row.mean_depth for row in result.rows], [row.accuracy for row in result.rows]),
-        Curve(steps, result.per_step_accuracy), [row.quantile for row in result.rows],
+        curve([row.mean_depth for row in result.rows], [row.accuracy for row in result.rows]),
+        curve(steps, result.per_step_accuracy), [row.quantile for row in result.rows],
         stopped(order[:STRIP]), stopped(torch.flip(order, (0,))[:STRIP]),
         f"digits · {result.test_images} test images · T = {trajectory.depth} · seed {result.config.train.seed}")

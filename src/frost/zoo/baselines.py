@@ -56,7 +56,7 @@ class Vanilla(Baseline):
         self.transitions = nn.ModuleList(make_branch() for _ in range(depth))
 
     def step(self, state: State) -> State:
-        """h_t → h_t + A_{t+1}(h_t)."""
+        """h_t → h_t + A_{t+1}(h_t): (4) with weights of its own for each step, and without B."""
         if state.step is None:
             raise ValueError("Vanilla has its own weights for each step and cannot run a batch of mixed depths; "
                              "use a stationary model.")
@@ -74,7 +74,7 @@ class Recurrent(Baseline):
         self.transition = transition
 
     def step(self, state: State) -> State:
-        """h_t → h_t + A(h_t)."""
+        """h_t → h_t + A(h_t): (4) without B."""
         return self._moved(state, state.hidden + self.transition(state.hidden))
 
 

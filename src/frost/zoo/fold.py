@@ -25,12 +25,12 @@ class Scaled(nn.Module):
         self.module, self.factor = module, factor
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """factor · module(h)."""
+        """factor · module(h), as A_λ = λ A (13)."""
         return self.factor * self.module(hidden)
 
 
 def fold(model: Frost) -> BasicSSM:
-    """The BasicSSM that gives the same outputs as a residual FROST, with λ and H folded into its weights."""
+    """The BasicSSM that gives the same outputs as a residual FROST: λ and H go into its weights by (13) and (17)."""
     if not isinstance(model, Frost):
         raise ValueError(f"only a Frost model can be folded, got {type(model).__name__}.")
     if model.config.rule != "residual":
