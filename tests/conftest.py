@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from hypothesis import settings
 from torch import nn
 
 from frost.core.model import Frost, FrostConfig
+
+settings.register_profile("frost", derandomize=True, deadline=None)
+settings.load_profile("frost")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -141,6 +142,70 @@ def test_a_failed_save_leaves_the_old_run_whole(run, monkeypatch, broken):
         save(path, model, to_dict(recipe("digits")))
     assert weights_hash(load(path).model) == before
     assert sorted(file.name for file in path.parent.iterdir()) == ["run"]
+
+
+def test_a_rename_that_fails_brings_the_old_run_back(run, monkeypatch):
+    path, model = run
+    before = weights_hash(load(path).model)
+    rename = Path.rename
+
+    def fails_for_the_new_run(self, target):
+        if self.name.endswith(".tmp"):
+            raise OSError("directory not empty")
+        return rename(self, target)
+
+    with torch.no_grad():
+        model.head.readout.bias.add_(1)
+    monkeypatch.setattr(Path, "rename", fails_for_the_new_run)
+    with pytest.raises(OSError, match="not empty"):
+        save(path, model, to_dict(recipe("digits")))
+    assert weights_hash(load(path).model) == before
+    assert sorted(file.name for file in path.parent.iterdir()) == ["run"]
+
+
+def test_a_run_that_was_set_aside_by_a_killed_save_is_pointed_out(run):
+    path, _ = run
+    aside = path.parent / ".run.abc.old"
+    aside.mkdir()
+    path.rename(aside / "run")
+    with pytest.raises(ValueError, match="move it back"):
+        load(path)
+
+
+def test_a_run_in_double_precision_comes_back_in_it(tmp_path):
+    model = build(recipe("digits").model, seed=0).double()
+    save(tmp_path / "run", model, to_dict(recipe("digits")),
+         Calibration.gather(torch.randn(20, 8), weights_hash=weights_hash(model)))
+    assert weights_hash(load(tmp_path / "run").model) == weights_hash(model)
+
+
+def test_a_model_that_does_not_fit_is_left_as_it_was(tmp_path):
+    save(tmp_path / "run", small_frost(channels=8), {})
+    other = small_frost(channels=16)
+    before = weights_hash(other)
+    with pytest.raises(ValueError, match="does not fit the model"):
+        load(tmp_path / "run", model=other)
+    assert weights_hash(other) == before
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/b", "weights.safetensors", "MANIFEST.json", ""])
+def test_extras_cannot_leave_the_run_or_replace_its_files(tmp_path, name):
+    with pytest.raises(ValueError, match="extras"):
+        save(tmp_path / "run", small_frost(), {}, extras={name: b"x"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_destination_below_a_file_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="cannot be made"):
+        check_destination(tmp_path / "file" / "below")
+
+
+def test_the_current_folder_can_be_filled_if_it_is_empty(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    save(".", small_frost(), {})
+    assert weights_hash(load(tmp_path / "here", model=small_frost()).model)
 
 
 def test_others_may_read_a_run(run):

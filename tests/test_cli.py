@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from typing import NamedTuple
 
 import pytest
@@ -57,6 +56,17 @@ def test_describe_prints_the_agreed_keys(frost):
     assert keys <= set(ours)
     assert ours["parameters_without_head"] == pytest.approx(85.80e6, abs=1e4)
     assert ours["paper"]["parameters"] == 85.80e6
+    assert ours["paper"]["flops_full_depth"] == 35.13e9
+
+
+def test_describe_shows_the_papers_figures_beside_the_papers_models_only(frost):
+    assert json.loads(frost("describe", "frost-vit-b16", "--json", "--set", "rule=gated").stdout)["paper"]
+    assert json.loads(frost("describe", "frost-vit-b16", "--json", "--set", "channels=384").stdout)["paper"] is None
+
+
+def test_describe_counts_a_control_that_starts_folded(frost):
+    done = frost("describe", "basic-ssm-vit-8px", "--json", "--set", "folded_start=true")
+    assert json.loads(done.stdout)["depth"] == 8
 
 
 def test_describe_prints_a_table_with_the_papers_figure(frost):
@@ -84,7 +94,12 @@ MISTAKES = {
     "too few classes": (["demo", "--set", "model.classes=5"], ["10 classes"]),
     "no model": (["describe"], ["required: MODEL"]),
     "unknown option": (["demo", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
-    "negative seed": (["demo", "--seed", "-1"], ["seed must not be negative"]),
+    "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
+    "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),
+    "another data set": (["demo", "--set", "data=cifar100"], ["data is one of digits"]),
+    "heads that do not divide": (["describe", "frost-vit-8px", "--set", "model.heads=5"], ["multiple of heads"]),
+    "negative width": (["describe", "frost-vit-8px", "--set", "model.expansion=-1"], ["expansion must be positive"]),
+    "nowhere to write": (["demo", "--out", "/dev/null/run"], ["cannot be made"]),
 }
 
 
@@ -119,9 +134,10 @@ def test_a_mistake_in_a_real_process_has_status_two(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing_half_written(tmp_path):
     words = process("demo", "--out", str(tmp_path / "run"))
-    time.sleep(8)
+    first = words.stderr.readline()          # training is under way
     words.send_signal(signal.SIGINT)
     _, errors = words.communicate(timeout=30)
+    assert first.startswith("training: ")
     assert words.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors

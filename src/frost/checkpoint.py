@@ -2,8 +2,8 @@
 
     RUN/weights.safetensors   RUN/config.json   RUN/calibration.json   RUN/MANIFEST.json   and what a workflow adds
 
-The directory is built beside its destination, fsynced, the manifest written last, and renamed once. Reading checks the
-size and SHA-256 of each file before a tensor is used. No pickle anywhere.
+The directory is built beside its destination, fsynced, the manifest written last, and renamed into place. Reading
+checks the size and SHA-256 of each file before a tensor is used. No pickle anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, load_model, save_model
 
 from frost.config import from_dict
 from frost.core.trajectory import IterativeModel
@@ -58,8 +58,11 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
         config: plain values; the group `model` describes the model, if it is one of the zoo.
         extras: further files by name, such as tables and figures.
     """
-    path = Path(path)
+    path = Path(path).absolute()
     check_destination(path)
+    for name in extras or {}:
+        if not name or Path(name).name != name or name in (MANIFEST, WEIGHTS, CONFIG, CALIBRATION):
+            raise ValueError(f"extras are plain names of further files, got '{name}'.")
     path.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
@@ -96,10 +99,7 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
         model = build(from_dict(ModelConfig, config["model"], "model"))
-    try:
-        load_model(model, str(path / WEIGHTS))
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{path / WEIGHTS} does not fit the model: {str(error).splitlines()[0]}.") from error
+    _load_weights(path / WEIGHTS, model)
     model.eval()
     calibration = None
     if (path / CALIBRATION).is_file():
@@ -109,10 +109,30 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     return Run(path, model, calibration, config)
 
 
+def _load_weights(file: Path, model: IterativeModel) -> None:
+    """Fill a model in the precision that was stored; a model that does not fit is left as it was."""
+    try:
+        stored = load_file(file)
+        expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+        for name, tensor in stored.items():
+            if expected.get(name) != tensor.shape:
+                ours = tuple(expected[name]) if name in expected else "not there"
+                raise ValueError(f"{file} does not fit the model: {name} is {tuple(tensor.shape)}, there {ours}.")
+        precisions = {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()}
+        if len(precisions) == 1:
+            model.to(precisions.pop())
+        load_model(model, str(file))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{file} does not fit the model: {str(error).splitlines()[0]}.") from error
+
+
 def verify(path: Path) -> dict[str, Any]:
     """Check a run directory against its manifest, which is returned; anything amiss is a ValueError naming the file."""
     if not path.is_dir():
-        raise ValueError(f"there is no run at {path}; frost demo --out {path} makes one.")
+        aside = next(path.absolute().parent.glob(f".{path.name}.*.old/{path.name}"), None)
+        hint = (f"frost demo --out {path} makes one" if aside is None else
+                f"a save was cut short, and the older run lies in {aside}: move it back")
+        raise ValueError(f"there is no run at {path}; {hint}.")
     if not (path / MANIFEST).is_file():
         raise ValueError(f"{path} is not a whole run: it has no {MANIFEST}.")
     manifest = _read_json(path / MANIFEST)
@@ -135,6 +155,9 @@ def check_destination(path: Path) -> None:
     """Refuse a destination that exists and is no run of ours, or that holds files a run did not write."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder; choose another --out.")
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ValueError(f"{path} cannot be made: {parent} is no folder that can be written to; choose another --out.")
     if not path.exists() or not any(path.iterdir()):
         return
     try:
@@ -148,13 +171,18 @@ def check_destination(path: Path) -> None:
 
 
 def _move_into_place(building: Path, path: Path) -> None:
-    """Rename once; an older run steps aside first and is deleted last."""
-    if not path.exists():
-        building.rename(path)
+    """Rename once; an older run steps aside first, comes back if that fails, and is deleted last."""
+    if not path.exists() or not any(path.iterdir()):
+        building.rename(path)    # also over an empty folder
     else:
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
         path.rename(aside / path.name)
-        building.rename(path)
+        try:
+            building.rename(path)
+        except BaseException:
+            (aside / path.name).rename(path)
+            aside.rmdir()
+            raise
         shutil.rmtree(aside)
     _fsync(path.parent)
 

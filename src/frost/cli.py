@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         words = verbs.add_parser(name, help=verb.summary, description=sentence)
         verb.add_options(words)
         words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
-                           help="change a field of the configuration, for instance model.depth=12 train.epochs=3")
+                           help="change a field of the configuration, for instance model.depth=12 train.seed=1")
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 
@@ -54,7 +54,6 @@ def parser() -> argparse.ArgumentParser:
 def _demo_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
                        help="folder for the run and its picture (default: %(default)s)")
-    words.add_argument("--seed", type=int, metavar="N", help="the same as --set train.seed=N")
 
 
 def _describe_options(words: argparse.ArgumentParser) -> None:
@@ -67,8 +66,7 @@ def _demo(arguments: argparse.Namespace) -> Answer:
     from frost.recipes import recipe
     from frost.workflows.demo import run_demo, text
 
-    seed = [] if arguments.seed is None else [f"train.seed={arguments.seed}"]
-    result = run_demo(override(recipe("digits"), [*arguments.assignments, *seed]), arguments.out)
+    result = run_demo(override(recipe("digits"), arguments.assignments), arguments.out)
     return result.to_json(), text(result)
 
 
@@ -110,7 +108,7 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
         as_json, as_text = verb.action(arguments)
         print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
     except KeyboardInterrupt:
-        print("frost: interrupted; nothing was written.", file=sys.stderr)
+        print("frost: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - keeps the interpreter's last flush quiet

@@ -44,37 +44,39 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") ->
     return _built(kind, arguments, where)
 
 
-def override(config: Config, assignments: Iterable[str]) -> Config:
-    """Apply assignments `path.to.field=value`, in order; each value is read as the field's own type."""
+def override(config: Config, assignments: Iterable[str], where: str = "") -> Config:
+    """Apply assignments `path.to.field=value`; each value is read as the field's own type, later ones win.
+
+    The result is checked once, when all are in place, so that their order does not matter.
+
+    Args:
+        where: a group that `config` is, such as `model`; its name may then stand before a path or not.
+    """
+    values = to_dict(config)
     for assignment in assignments:
-        path, equals, text = assignment.partition("=")
+        path, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals or not path:
             raise ValueError(f"--set takes path=value, for instance model.depth=12; got '{assignment}'.")
-        config = _assign(config, path.strip().split("."), text.strip(), path.strip())
-    return config
+        inside = path.removeprefix(f"{where}.") if where else path
+        _assign(type(config), values, inside.split("."), text, path)
+    return from_dict(type(config), values, where)
 
 
-def _assign(config: Config, names: list[str], text: str, path: str) -> Config:
-    hints = typing.get_type_hints(type(config))
+def _assign(kind: Any, values: dict[str, Any], names: list[str], text: str, path: str) -> None:
+    hints = typing.get_type_hints(kind)
     name, rest = names[0], names[1:]
     if name not in hints:
-        raise ValueError(f"{path}: {type(config).__name__} has no field '{name}'. {suggest(name, hints)}")
+        raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
     hint = hints[name]
     if dataclasses.is_dataclass(hint):
         if not rest:
             inside = ", ".join(typing.get_type_hints(hint))
             raise ValueError(f"{path} is a group of fields; set one of them, for instance {path}.…: {inside}.")
-        value = _assign(getattr(config, name), rest, text, path)
+        _assign(hint, values[name], rest, text, path)
     elif rest:
         raise ValueError(f"{path}: '{name}' is a single value and has no field '{rest[0]}'.")
     else:
-        value = _parsed(text, hint, path)
-    group = path.rpartition(".")[0] if not rest else ""
-    return _built(type(config), {**_shallow(config), name: value}, group)
-
-
-def _shallow(config: Any) -> dict[str, Any]:
-    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+        values[name] = _parsed(text, hint, path)
 
 
 def _built(kind: type[Config], arguments: dict[str, Any], where: str) -> Config:

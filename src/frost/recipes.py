@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Literal
 
 from frost.config import suggest
 from frost.halting.ranking import HaltingConfig
@@ -15,8 +16,8 @@ from frost.zoo.registry import SIZES, ModelConfig
 class RunConfig:
     """Everything that decides a run: `--set model.…`, `--set halting.…`, `--set train.…`."""
 
-    recipe: str
-    data: str
+    recipe: Literal["digits"]
+    data: Literal["digits"]
     model: ModelConfig
     halting: HaltingConfig = field(default_factory=HaltingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -44,7 +45,3 @@ def recipe(name: str) -> RunConfig:
         raise ValueError(f"there is no recipe '{name}'. {suggest(name, RECIPES)}")
     return RECIPES[name]()
 
-
-def with_seed(config: RunConfig, seed: int) -> RunConfig:
-    """The same run from another seed."""
-    return replace(config, train=replace(config.train, seed=seed))

@@ -34,6 +34,15 @@ def test_full_depth_is_once_and_every_step(name):
     assert ours.flops_full_depth == ours.flops_once + ours.depth * ours.flops_per_step
 
 
+@pytest.mark.parametrize("rule", ["contractive", "theorem"])
+def test_a_bounded_step_by_arithmetic(rule):
+    # one 3×3 convolution of 48 channels on 8×8 pixels, C and s; the factors of the bound cost nothing at inference
+    step = 2 * 64 * 9 * 48 * 48 + 2 * 48 * 10 + 2 * 48
+    ours = measured(replace(SIZES["resnet-8px"], rule=rule))
+    assert ours.flops_per_step == step
+    assert ours.flops_full_depth == ours.flops_once + 8 * step
+
+
 def test_a_shared_block_costs_as_much_to_run_as_distinct_ones():
     assert measured(named("vanilla-vit-8px")).flops_full_depth == measured(named("recurrent-vit-8px")).flops_full_depth
 

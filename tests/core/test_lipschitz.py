@@ -47,11 +47,32 @@ def test_a_chain_multiplies_constants():
     assert Chain(AolMap(4, 4), MaxMin(), Chain(AolMap(4, 4), factor=0.5), factor=0.8).lipschitz == pytest.approx(0.4)
 
 
+def test_a_negative_factor_counts_by_its_size():
+    assert Chain(AolMap(4, 4), factor=-5.0).lipschitz == 5.0
+
+
+def test_parts_without_a_constant_are_refused():
+    with pytest.raises(ValueError, match="states no constant"):
+        Chain(torch.nn.Linear(4, 4))
+    with pytest.raises(ValueError, match="finite"):
+        Chain(AolMap(4, 4), factor=float("nan"))
+    with pytest.raises(ValueError, match="even number"):
+        MaxMin()(torch.rand(1, 3))
+
+
+def test_the_bound_is_computed_in_full_precision_under_autocast():
+    module = AolMap(16, 16, bias=False)
+    torch.nn.init.normal_(module.weight)
+    exact = module.bounded_weight()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(module.bounded_weight(), exact, rtol=0, atol=0)
+
+
 def test_rescaling_happens_once_in_an_unrolling():
     from frost.core.frozen import one_unrolling
 
     module = AolMap(4, 4)
-    with one_unrolling(module):
+    with one_unrolling():
         first, second = module.bounded_weight(), module.bounded_weight()
     assert first is second
     assert first.requires_grad

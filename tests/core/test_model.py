@@ -1,4 +1,6 @@
 import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -100,21 +102,45 @@ def test_the_cache_works_in_inference_mode(images):
 
 
 def test_the_cache_is_not_used_while_training(images):
-    model = small_frost(FrostConfig(depth=2), transition=nn.Sequential(nn.Conv2d(8, 8, 1), nn.Dropout(0.5))).train()
+    model = small_frost(FrostConfig(depth=1), transition=nn.Sequential(nn.Conv2d(8, 8, 1), nn.Dropout(0.5))).train()
     with torch.no_grad():
-        first, second = model(images).outputs, model(images).outputs
-    assert not torch.equal(first, second)
+        assert not torch.equal(model(images).outputs, model(images).outputs)
+        model.eval()
+        assert torch.equal(model(images).outputs, model(images).outputs)
+        model.transition.train()      # dropout at inference
+        assert not torch.equal(model(images).outputs, model(images).outputs)
 
 
 def test_a_copy_of_a_model_has_a_cache_of_its_own(images):
     model = small_frost(FrostConfig(depth=2)).eval()
     with torch.no_grad():
         model(images)
-        twin = copy.deepcopy(model)
-        for parameter in twin.transition.parameters():
-            parameter.mul_(2)
-        twin_output = twin(images).outputs
-    torch.testing.assert_close(twin(images).outputs, twin_output)
+    assert model._at_zero._kept is not None
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin._at_zero is not model._at_zero
+        assert twin._at_zero._kept is None
+
+
+def test_fresh_weights_at_a_freed_address_renew_the_cache(images):
+    model = Frost(nn.Flatten(), nn.Linear(64, 64), channels=64, classes=2, config=FrostConfig(depth=1)).eval()
+    for seed in range(30):
+        torch.manual_seed(seed)
+        weights = {"transition.bias": torch.randn(64)}
+        with torch.no_grad():
+            cached = torch.func.functional_call(model, weights, (images,)).outputs
+        torch.testing.assert_close(cached, torch.func.functional_call(model, weights, (images,)).outputs)
+
+
+def test_threads_share_a_model(images):
+    model = frost_with("contractive").eval()
+    expected = model(images).outputs.detach()
+
+    def run(_: int) -> bool:
+        with torch.no_grad():
+            return bool(torch.allclose(model(images).outputs, expected, atol=1e-5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(40)))
 
 
 def test_a_stem_start_begins_at_the_features(images):
@@ -198,6 +224,8 @@ def test_the_contracting_rules_refuse_a_transition_without_a_bound():
             small_frost(FrostConfig(rule=rule))
     with pytest.raises(ValueError, match="below 1"):
         small_frost(FrostConfig(rule="contractive"), transition=AolMap(8, 8, kernel=3))
+    with pytest.raises(ValueError, match="below 1"):
+        small_frost(FrostConfig(rule="contractive"), transition=Chain(AolMap(8, 8, kernel=3), factor=-5.0))
 
 
 BAD_IMAGES = {
@@ -216,6 +244,18 @@ def test_bad_images_are_refused_with_a_sentence(kind):
     wrong, message = BAD_IMAGES[kind]
     with pytest.raises(ValueError, match=message):
         model(wrong)
+
+
+def test_the_verbs_check_the_shape_of_images():
+    with pytest.raises(ValueError, match="images of 1 channel"):
+        small_frost().begin(torch.zeros(2, 3, 8, 8))
+
+
+def test_an_isolated_score_sends_no_gradient_to_the_backbone(images):
+    model = small_frost()
+    model(images, isolate_score=True).score_logits.sum().backward()
+    assert all(parameter.grad is None for parameter in model.transition.parameters())
+    assert model.head.score.linear.weight.grad is not None
 
 
 def test_a_stem_of_the_wrong_width_is_refused(images):

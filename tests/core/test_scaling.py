@@ -25,7 +25,7 @@ def test_the_scale_gets_a_gradient_through_every_power():
 def test_the_sigmoid_form_never_exceeds_one(raw):
     scale = Scale(0.5, 0.8, form="sigmoid")
     scale.raw.data.fill_(raw)
-    assert 0.0 < scale.value.item() <= 1.0
+    assert 0.0 < scale.value.item() < 1.0
     assert torch.isfinite(scale.power(-scale.hurst))
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from frost.checkpoint import load
 from frost.data.digits import load_digits
@@ -61,9 +60,13 @@ def test_the_calibration_saw_the_validation_split_only(demo):
 def test_the_folder_holds_the_run_with_its_picture(demo):
     out, printed = demo
     assert sorted(file.name for file in out.iterdir()) == [
-        "MANIFEST.json", "calibration.json", "config.json", "demo.png", "halting.json", "weights.safetensors"]
+        "MANIFEST.json", "calibration.json", "config.json", "demo.png", "halting.json", "logbook.jsonl",
+        "weights.safetensors"]
     assert (out / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert json.loads((out / "halting.json").read_text())["rows"] == printed["rows"]
+    logbook = [json.loads(line) for line in (out / "logbook.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in logbook] == list(range(1, 35))
+    assert {"step", "epoch", "loss", "scale", "learning_rate"} <= set(logbook[0])
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -91,11 +94,15 @@ def test_the_calibration_may_stream_through_the_last_epoch(tmp_path):
     assert result.rows[-1].mean_depth == 4
 
 
-def test_every_rule_takes_part_in_the_table():
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["gated", "contractive", "theorem"])
+def test_every_rule_has_its_table(rule, tmp_path):
     from frost.config import override
     from frost.recipes import recipe
-    from frost.zoo.registry import build
+    from frost.workflows.demo import run_demo, text
 
-    for rule in ("residual", "gated", "contractive", "theorem"):
-        model = build(override(recipe("digits"), [f"model.rule={rule}"]).model, seed=0)
-        assert torch.isfinite(model(torch.rand(2, 1, 8, 8)).outputs).all()
+    config = override(recipe("digits"), [*QUICK[1:], "train.epochs=1", f"model.rule={rule}"])
+    result = run_demo(config, tmp_path / "run")
+    assert [row.quantile for row in result.rows] == [i / 8 for i in range(1, 9)]
+    assert (result.lipschitz is None) == (rule == "gated")
+    assert ("L^T = " in text(result)) == (rule != "gated")

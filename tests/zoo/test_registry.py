@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from frost.core.model import Frost
+from frost.core.model import Frost, FrostConfig
 from frost.zoo.fold import fold
 from frost.zoo.registry import SIZES, ModelConfig, build, named, names
 
@@ -40,6 +40,39 @@ def test_a_folded_zoo_model_gives_the_same_outputs(size):
 def test_a_folded_bottleneck_has_no_scaling_left():
     folded = fold(build(SIZES["resnet-8px"], seed=0))
     assert type(folded.transition).__name__ == "Bottleneck"
+
+
+def transitions_that_share_or_hide_their_last_map() -> dict[str, torch.nn.Module]:
+    tied = torch.nn.Linear(16, 16)
+
+    class Odd(torch.nn.Linear):
+        def forward(self, hidden):
+            return super().forward(hidden).tanh()
+
+    return {"tied": torch.nn.Sequential(tied, torch.nn.Tanh(), tied),
+            "parametrized": torch.nn.Sequential(torch.nn.Tanh(), torch.nn.utils.parametrizations.spectral_norm(
+                torch.nn.Linear(16, 16))),
+            "subclass": torch.nn.Sequential(torch.nn.Tanh(), Odd(16, 16))}
+
+
+@pytest.mark.parametrize("kind", ["tied", "parametrized", "subclass"])
+def test_a_last_map_that_is_not_free_to_change_is_left_alone(kind):
+    transition = transitions_that_share_or_hide_their_last_map()[kind]
+    stem = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16))
+    model = Frost(stem, transition, channels=16, classes=3, config=FrostConfig(depth=4, scale_init=0.4)).eval()
+    images = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(fold(model)(images).outputs, model(images).outputs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_folded_model_runs_no_transition_in_its_first_step():
+    folded = fold(build(SIZES["resnet-8px"], seed=0)).eval()
+    calls = []
+    folded.transition.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        folded(torch.rand(2, 1, 8, 8))
+        folded(torch.rand(2, 1, 8, 8))
+    assert len(calls) == 1 + 7 + 7
 
 
 def test_folding_leaves_the_original_alone():
@@ -90,7 +123,8 @@ def test_an_unknown_name_gets_a_suggestion():
 
 
 @pytest.mark.parametrize("fields", [
-    {"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}])
+    {"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}, {"expansion": 0.0},
+    {"heads": 5}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         ModelConfig(**fields)
@@ -99,8 +133,9 @@ def test_a_bad_configuration_is_refused(fields):
 def test_sizes_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="multiple of patch"):
         build(replace(SIZES["vit-8px"], patch=3))
-    with pytest.raises(ValueError, match="multiple of heads"):
-        build(replace(SIZES["vit-8px"], heads=5))
+    with pytest.raises(ValueError, match="must be even"):
+        replace(SIZES["resnet-8px"], rule="contractive", channels=45)
+    assert build(replace(SIZES["resnet-8px"], channels=44)).depth == 8
     with pytest.raises(ValueError, match="1, 2 or 4"):
         build(replace(SIZES["resnet-8px"], patch=3))
 

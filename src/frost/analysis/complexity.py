@@ -29,41 +29,31 @@ class Complexity(NamedTuple):
 
 
 def measure(model: IterativeModel, image_channels: int, image_size: int) -> Complexity:
-    """Count parameters, and FLOPs for one image of this shape."""
+    """Count parameters, and FLOPs for one image of this shape, as inference runs them.
+
+    What depends on weights alone, such as the factors of a bounded map, is computed before the counting begins.
+    """
     twin = copy.deepcopy(model).to("meta").eval()
     images = torch.empty(1, image_channels, image_size, image_size, device="meta")
-    with torch.enable_grad():   # with gradients on, the first step is not taken from the cache
-        once, state = _counted_begin(twin, images)
-        first, state = _counted_step(twin, state)
-        total = once + first + sum(_rest(twin, state))
     with torch.no_grad():
-        _counted_step(twin, twin.begin(images))                       # fills the cache
-        cached, state = _counted_step(twin, twin.begin(images))
-        total_cached = once + cached + sum(_rest(twin, state))
+        _counted_steps(twin, twin.begin(images))      # fills the caches
+        with FlopCounterMode(display=False) as counter:
+            start = twin.begin(images)
+        once = counter.get_total_flops()
+        # a batch of mixed depths has no first step to take from the cache
+        every = _counted_steps(twin, start._replace(step=None) if twin.stationary else start)
+        cached = _counted_steps(twin, start)
     parameters = sum(p.numel() for p in model.parameters())
     head = sum(p.numel() for m in model.modules() if isinstance(m, Head) for p in m.parameters())
-    return Complexity(parameters, parameters - head, once, first, model.depth, total, total_cached)
+    return Complexity(parameters, parameters - head, once, every[0], model.depth, once + sum(every), once + sum(cached))
 
 
-def _counted_begin(model: IterativeModel, images: torch.Tensor) -> tuple[int, State]:
-    with FlopCounterMode(display=False) as counter:
-        state = model.begin(images)
-    return counter.get_total_flops(), state
-
-
-def _counted_step(model: IterativeModel, state: State) -> tuple[int, State]:
-    with FlopCounterMode(display=False) as counter:
-        state = model.step(state)
-        model.read(state)
-    return counter.get_total_flops(), state
-
-
-def _rest(model: IterativeModel, state: State) -> list[int]:
-    """FLOPs of the steps from the second to the last."""
+def _counted_steps(model: IterativeModel, state: State) -> list[int]:
+    """FLOPs of each of T steps, its reading included."""
     counts = []
-    for _ in range(model.depth - 1):
-        count, state = _counted_step(model, state)
-        counts.append(count)
+    for _ in range(model.depth):
+        with FlopCounterMode(display=False) as counter:
+            state = model.step(state)
+            model.read(state)
+        counts.append(counter.get_total_flops())
     return counts
-
-

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class PublishedRow(NamedTuple):
-    """One line of Table 2: CIFAR-100, ResNet transition, T = 16."""
+    """One line of Table 2: CIFAR-100, T = 16."""
 
     quantile: float
     mean_depth: float

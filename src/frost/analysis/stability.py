@@ -18,7 +18,7 @@ StateMap = Callable[[Tensor], Tensor]
 class WorstPair(NamedTuple):
     """Two states that a map pulls apart the most, of those that were found."""
 
-    ratio: float     # ‖Φ(h) − Φ(h′)‖ ÷ ‖h − h′‖, in double precision
+    ratio: float     # ‖Φ(h) − Φ(h′)‖ ÷ ‖h − h′‖
     first: Tensor
     second: Tensor
 
@@ -57,6 +57,7 @@ def error_bound(lipschitz: float, first_move: float, step: int) -> float:
 
         ‖h_t − h*‖ ≤ L^t / (1 − L) · ‖h_1 − h_0‖        (30), (35)
     """
+    _check_contraction(lipschitz)
     return lipschitz**step / (1 - lipschitz) * first_move
 
 
@@ -75,7 +76,13 @@ def remaining_travel(lipschitz: float, last_move: float, steps_left: int) -> flo
 
         ‖h_T − h_t‖ ≤ L (1 − L^{T−t}) / (1 − L) · ‖h_t − h_{t−1}‖
     """
+    _check_contraction(lipschitz)
     return lipschitz * (1 - lipschitz**steps_left) / (1 - lipschitz) * last_move
+
+
+def _check_contraction(lipschitz: float) -> None:
+    if not 0.0 <= lipschitz < 1.0:
+        raise ValueError(f"the bound holds for a contraction, 0 ≤ L < 1, got L = {lipschitz}.")
 
 
 def fixed_point(step: StateMap, start: Tensor, *, tolerance: float = 1e-12, most: int = 100_000) -> Tensor:

@@ -1,51 +1,63 @@
 """Values that depend on weights alone, computed once per set of weights.
 
-With gradients on, a value is kept for one unrolling only, during which weights do not change. Without, a value is
-renewed when a weight is replaced or changed in place; writing through `parameter.data` hides the change from PyTorch's
-own version counter and so from us: write under `torch.no_grad()` instead, or call `model.eval()` again afterwards.
+Without gradients, a value is kept until a weight is replaced, moved or changed in place; writing through
+`parameter.data` hides the change from PyTorch's own version counter and so from us: write under `torch.no_grad()`
+instead, or call `model.eval()` again afterwards. With gradients, a value is kept for one unrolling only, during which
+weights do not change.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+_unrolling = threading.local()   # .values: what this thread has computed with gradients since its unrolling began
+
+
+class Kept(NamedTuple):
+    """A value, and what it was computed from; held together, so that threads never see half of a change."""
+
+    key: tuple[Hashable, ...]
+    weights: list[Tensor]    # the tensors themselves: an address alone may be reused by others
+    value: Tensor
 
 
 class FrozenCache:
     """The last value computed, and the weights that it was computed from."""
 
     def __init__(self) -> None:
-        self._key: Hashable = None
-        self._value: Tensor | None = None
-        self._unrolling = False
-        self._with_gradient: Tensor | None = None
+        self._kept: Kept | None = None
 
     def get(self, weights: Iterable[Tensor], context: tuple[Hashable, ...], compute: Callable[[], Tensor]) -> Tensor:
-        """The cached value if the weights and the context are those of last time; else compute, keep and return it."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            if not self._unrolling:
+        """The kept value if the weights and the context are those of last time; else compute, keep and return it."""
+        if torch.compiler.is_compiling():
+            return compute()
+        if torch.is_grad_enabled():
+            values = getattr(_unrolling, "values", None)
+            if values is None:
                 return compute()
-            if self._with_gradient is None:
-                self._with_gradient = compute()
-            return self._with_gradient
+            if id(self) not in values:
+                values[id(self)] = compute()
+            return values[id(self)]
         tensors = list(weights)
         if any(tensor.is_inference() for tensor in tensors):
             return compute()    # inference tensors keep no version counter
         autocast = (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda"))
-        key = (context, *autocast,
-               *((tensor.data_ptr(), tensor._version, tensor.device, tensor.dtype) for tensor in tensors))
-        if self._value is None or key != self._key:
+        key = (context, *autocast, *((part.data_ptr(), part._version, part.device, part.dtype) for part in tensors))
+        kept = self._kept
+        if kept is None or kept.key != key or any(a is not b for a, b in zip(kept.weights, tensors, strict=True)):
             with torch.inference_mode(False), torch.no_grad():
-                self._key, self._value = key, compute()
-        return self._value
+                kept = self._kept = Kept(key, tensors, compute())
+        return kept.value
 
     def clear(self) -> None:
         """Forget the value."""
-        self._key, self._value = None, None
+        self._kept = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenCache:
         return FrozenCache()
@@ -54,24 +66,30 @@ class FrozenCache:
         return FrozenCache, ()
 
 
-def _caches(module: nn.Module) -> list[FrozenCache]:
-    return [value for part in module.modules() for value in vars(part).values() if isinstance(value, FrozenCache)]
+def value_at_zero(cache: FrozenCache, module: nn.Module, like: Tensor) -> Tensor:
+    """module(0) for states of this shape: the same for every image, so computed for one and shared by the batch."""
+    if torch.is_grad_enabled() or any(part.training for part in module.modules()):
+        return module(like)    # a first step that is trained, or that dropout makes random, is computed
+    zero = cache.get([*module.parameters(), *module.buffers()], (like.shape[1:], like.dtype, like.device),
+                     lambda: module(like.new_zeros(1, *like.shape[1:])))
+    # what is no tensor, or has another shape, goes back as it is: the caller knows the sentence for it
+    return zero.expand_as(like) if isinstance(zero, Tensor) and zero.shape[1:] == like.shape[1:] else zero
 
 
 def forget(module: nn.Module) -> None:
     """Clear every cache in a module and its children; called when weights move or the mode changes."""
-    for cache in _caches(module):
-        cache.clear()
+    for part in module.modules():
+        for value in vars(part).values():
+            if isinstance(value, FrozenCache):
+                value.clear()
 
 
 @contextmanager
-def one_unrolling(module: nn.Module) -> Iterator[None]:
+def one_unrolling() -> Iterator[None]:
     """While the block runs, compute what depends on weights alone once, gradients included."""
-    caches = _caches(module)
-    for cache in caches:
-        cache._unrolling = True
+    outer = getattr(_unrolling, "values", None)
+    _unrolling.values = {} if outer is None else outer
     try:
         yield
     finally:
-        for cache in caches:
-            cache._unrolling, cache._with_gradient = False, None
+        _unrolling.values = outer

@@ -2,12 +2,15 @@
 
 Each linear or convolutional map is rescaled by its almost-orthogonal (AOL) factors, a closed form: with
 d_j = Σ_i |WᵀW|_{ij}, the map W diag(d)^{−1/2} has a spectral norm of at most 1. Prach, Lampert: Almost-Orthogonal
-Layers (2022). No power iteration, hence nothing that may not have converged.
+Layers (2022). No power iteration, hence nothing that may not have converged. A bound holds up to the rounding of the
+precision that the map runs in.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +28,11 @@ class Bounded(nn.Module, ABC):
     @abstractmethod
     def lipschitz(self) -> float:
         """K."""
+
+
+def full_precision(weight: Tensor) -> AbstractContextManager[object]:
+    """Autocast off: a bound needs the weights' own precision."""
+    return nullcontext() if weight.is_meta else torch.autocast(weight.device.type, enabled=False)
 
 
 def aol_linear(weight: Tensor) -> Tensor:
@@ -68,7 +76,8 @@ class AolMap(Bounded):
     def bounded_weight(self) -> Tensor:
         """The rescaled weight; computed once per set of weights while no gradient is needed."""
         rescale = aol_linear if self.weight.ndim == 2 else aol_conv
-        return self._frozen.get([self.weight], (), lambda: rescale(self.weight))
+        with full_precision(self.weight):
+            return self._frozen.get([self.weight], (), lambda: rescale(self.weight))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Apply the rescaled map; zero padding keeps the size of a map."""
@@ -83,6 +92,7 @@ class TokenMix(Bounded):
 
     def __init__(self, tokens: int, groups: int = 1) -> None:
         super().__init__()
+        self.groups = groups
         self.weight = nn.Parameter(torch.empty(groups, tokens, tokens))
         for matrix in self.weight.data:
             nn.init.orthogonal_(matrix)
@@ -95,12 +105,12 @@ class TokenMix(Bounded):
 
     def bounded_weight(self) -> Tensor:
         """The rescaled matrices, (g, n, n)."""
-        return self._frozen.get([self.weight], (), lambda: torch.stack([aol_linear(w) for w in self.weight]))
+        with full_precision(self.weight):
+            return self._frozen.get([self.weight], (), lambda: torch.stack([aol_linear(w) for w in self.weight]))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Mix positions within each group of channels."""
-        groups = self.weight.shape[0]
-        parts = hidden.unflatten(-1, (groups, -1))                              # (b, n, g, c/g)
+        parts = hidden.unflatten(-1, (self.groups, -1))                              # (b, n, g, c/g)
         return torch.einsum("gmn,bngc->bmgc", self.bounded_weight(), parts).flatten(-2)
 
 
@@ -115,6 +125,8 @@ class MaxMin(Bounded):
     def forward(self, hidden: Tensor) -> Tensor:
         """(a, b) → (max(a, b), min(a, b)) for the first and second half of the channels."""
         axis = 1 if hidden.ndim == 4 else -1
+        if hidden.shape[axis] % 2:
+            raise ValueError(f"MaxMin sorts pairs of channels and needs an even number, got {hidden.shape[axis]}.")
         first, second = hidden.chunk(2, dim=axis)
         return torch.cat([torch.maximum(first, second), torch.minimum(first, second)], dim=axis)
 
@@ -124,17 +136,18 @@ class Chain(Bounded):
 
     def __init__(self, *parts: Bounded, factor: float = 1.0) -> None:
         super().__init__()
+        if not math.isfinite(factor):
+            raise ValueError(f"factor must be finite, got {factor}.")
+        for part in parts:
+            if not isinstance(part, Bounded):
+                raise ValueError(f"every part of a Chain must be Bounded, {type(part).__name__} states no constant.")
         self.parts = nn.Sequential(*parts)
         self.factor = factor
 
     @property
     def lipschitz(self) -> float:
-        """κ Π K_i."""
-        constant = self.factor
-        for part in self.parts:
-            assert isinstance(part, Bounded)
-            constant *= part.lipschitz
-        return constant
+        """|κ| Π K_i."""
+        return abs(self.factor) * math.prod(part.lipschitz for part in self.parts if isinstance(part, Bounded))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """κ · f_n(…f_1(h))."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
-from frost.core.frozen import FrozenCache, forget
+from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
 from frost.core.layout import ChannelMap, ChannelNorm, channels_of, pool
 from frost.core.lipschitz import Bounded
@@ -56,14 +56,14 @@ def make_rule(config: FrostConfig, channels: int) -> UpdateRule:
 
 
 class Branch(nn.Module):
-    """A block without its skip connection, block(h) − h: what A is for a block that adds its own input."""
+    """A block without its skip connection: the A of (14) for a block that adds its own input."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
         self.block = block
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """block(h) − h."""
+        """A(h) = block(h) − h, so that (14) with λ = 1 and no input is the block itself."""
         return self.block(hidden) - hidden
 
 
@@ -90,6 +90,7 @@ class Frost(IterativeModel):
         self.depth = self.config.depth
         check_keeps_shape(transition, channels)
         self.stem, self.transition = stem, transition
+        self.image_channels = _image_channels(stem)
         self.rule = make_rule(self.config, channels)
         self._check_bound()
         self.scale = Scale(self.config.scale_init, self.config.hurst, form=self.rule.scale_form,
@@ -101,8 +102,8 @@ class Frost(IterativeModel):
         self.head = Head(channels, classes)
         self._at_zero = FrozenCache()
 
-    def begin(self, images: Tensor) -> State:
-        """x, B_λ(x), D(x) and h_0, once per image."""
+    def _begin(self, images: Tensor) -> State:
+        """x, B_λ(x) (13), D(x) (17) and h_0, once per image."""
         x = self.stem(images)
         if channels_of(x) != self.input_map.weight.shape[1]:
             raise ValueError(f"the stem must give {self.input_map.weight.shape[1]} channels, got {channels_of(x)}: "
@@ -112,20 +113,20 @@ class Frost(IterativeModel):
         return State(hidden, drive, self.head.feedthrough(pool(x)), 0)
 
     def step(self, state: State) -> State:
-        """h_t → h_{t+1}; from h_0 = 0 the transition's value is the same for every image and is cached."""
+        """h_t → h_{t+1} (14); from h_0 = 0 the transition's value is the same for every image and is cached."""
         assert state.drive is not None
-        if state.step == 0 and self.config.start == "zero" and not torch.is_grad_enabled() and not self.training:
-            change = self._change_at_zero(state.hidden)
-        else:
-            change = self._change(state.hidden)
+        is_first = state.step == 0 and self.config.start == "zero"
+        change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
+                  else self.transition(state.hidden))
+        self._check_change(state.hidden, change)
         hidden = self.rule(state.hidden, change, state.drive, self.scale)
         return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
 
-    def read(self, state: State) -> tuple[Tensor, Tensor]:
-        """y_t = C_λ(h_t) + D(x), and the score's logit."""
+    def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
+        """y_t = C_λ(h_t) + D(x) (2), (16), (17), and the logit of the score (19)."""
         features = pool(self.norm(state.hidden))
         output = scaled_readout(self.head.readout, features, self.scale) + state.feedthrough
-        return output, self.head.score(features)
+        return output, self.head.score(features.detach() if isolate_score else features)
 
     @property
     def lipschitz(self) -> float | None:
@@ -133,31 +134,12 @@ class Frost(IterativeModel):
         constant = self.transition.lipschitz if isinstance(self.transition, Bounded) else float("nan")
         return self.rule.lipschitz(constant, self.scale)
 
-    def train(self, mode: bool = True) -> Frost:
-        """Switch the mode, and forget what was computed from the weights."""
-        forget(self)
-        return super().train(mode)
-
-    def _apply(self, *args: Any, **kwargs: Any) -> Frost:
-        forget(self)    # a move may reuse the address of old weights
-        return super()._apply(*args, **kwargs)
-
-    def _change(self, hidden: Tensor) -> Tensor:
-        change = self.transition(hidden)
+    def _check_change(self, hidden: Tensor, change: object) -> None:
         if not isinstance(change, Tensor):
             raise ValueError(f"transition must return one tensor, but {type(self.transition).__name__} returns a "
                              f"{type(change).__name__}; wrap it in a module that picks the state.")
         if change.shape != hidden.shape:
             raise ValueError(_shape_changed(self.transition, tuple(hidden.shape), tuple(change.shape)))
-        return change
-
-    def _change_at_zero(self, hidden: Tensor) -> Tensor:
-        """A(0), computed once per set of weights for one image, and shared by the batch."""
-        weights = [*self.transition.parameters(), *self.transition.buffers()]
-        context = (hidden.shape[1:], hidden.dtype, hidden.device)
-        zero = self._at_zero.get(weights, context, lambda: self._change(
-            torch.zeros(1, *hidden.shape[1:], dtype=hidden.dtype, device=hidden.device)))
-        return zero.expand_as(hidden)
 
     def _check_bound(self) -> None:
         if not self.rule.contracts:
@@ -169,9 +151,16 @@ class Frost(IterativeModel):
                 f"constant {limit}, but {type(self.transition).__name__} states none. Build it from "
                 "frost.core.lipschitz (AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
         constant = self.transition.lipschitz
-        if constant > 1.0 or (constant == 1.0 and self.config.rule == "contractive"):
+        is_small = 0.0 <= constant <= 1.0 if self.config.rule == "theorem" else 0.0 <= constant < 1.0
+        if not is_small:
             raise ValueError(f"rule '{self.config.rule}' needs a transition with a Lipschitz constant {limit}, got "
                              f"{constant}; lower Chain(…, factor=…).")
+
+
+def _image_channels(stem: nn.Module) -> int | None:
+    """How many channels an image must have, where the stem begins with a convolution; else unknown."""
+    first = stem[0] if isinstance(stem, nn.Sequential) and len(stem) else stem
+    return first.in_channels if isinstance(first, nn.Conv2d) else None
 
 
 def check_keeps_shape(transition: nn.Module, channels: int) -> None:
@@ -182,8 +171,8 @@ def check_keeps_shape(transition: nn.Module, channels: int) -> None:
     """
     if not isinstance(transition, nn.Module):
         raise ValueError(f"transition must be a torch.nn.Module, got {type(transition).__name__}.")
-    twin = copy.deepcopy(transition).to("meta").eval()
-    tried = {shape: _shape_after(twin, shape) for shape in ((1, channels, 16, 16), (1, 16, channels), (1, channels))}
+    layouts = ((1, channels, 16, 16), (1, 16, channels), (1, channels))
+    tried = {shape: _shape_after(transition, shape) for shape in layouts}
     fitting = {before: after for before, after in tried.items() if after is not None}
     if fitting and not any(before == after for before, after in fitting.items()):
         raise ValueError(_shape_changed(transition, *next(iter(fitting.items()))))
@@ -193,7 +182,8 @@ def _shape_after(transition: nn.Module, shape: tuple[int, ...]) -> tuple[int, ..
     """The shape that a state without data would get; None if the module does not take this layout."""
     try:
         with torch.no_grad():
-            return tuple(transition(torch.empty(shape, device="meta")).shape)
+            twin = copy.deepcopy(transition).to("meta").eval()
+            return tuple(twin(torch.empty(shape, device="meta")).shape)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError):
         return None
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+LARGEST_LOG = math.log1p(-(2.0**-20))   # the sigmoid form stays below 1 where float32 would round it up
 Operator = Callable[[Tensor], Tensor]
 
 
@@ -38,7 +39,7 @@ class Scale(nn.Module):
     @property
     def log_value(self) -> Tensor:
         """The logarithm of λ, which (13) raises to powers."""
-        return self.raw if self.form == "exp" else F.logsigmoid(self.raw)
+        return self.raw if self.form == "exp" else F.logsigmoid(self.raw).clamp_max(LARGEST_LOG)
 
     @property
     def value(self) -> Tensor:

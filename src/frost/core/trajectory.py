@@ -11,12 +11,12 @@ sequence of tokens (b, n, c), or a vector (b, c).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from frost.core.frozen import one_unrolling
+from frost.core.frozen import forget, one_unrolling
 from frost.core.layout import default_layout
 from frost.halting.score import score_of
 
@@ -36,6 +36,7 @@ class Trajectory(NamedTuple):
     states: Tensor | None   # h_1…h_T, (b, t, …); None if they were not kept
     outputs: Tensor         # y_1…y_T, (b, t, k)
     score_logits: Tensor    # logits of s_1…s_T, (b, t)
+    is_isolated: bool = False   # whether gradients of the scores end at the score's own weights
 
     @property
     def scores(self) -> Tensor:
@@ -62,8 +63,8 @@ def choose(trajectory: Trajectory, depth: Tensor) -> Prediction:
     return Prediction(trajectory.outputs[rows, depth - 1], depth, trajectory.scores[rows, depth - 1])
 
 
-def check_images(images: Tensor, channels: int | None, size: int | None) -> None:
-    """Refuse what is no batch of finite images of the right shape, with a sentence that says what to change."""
+def check_shape(images: Tensor, channels: int | None, size: int | None) -> None:
+    """Refuse what is no batch of images of the right shape, with a sentence that says what to change."""
     if images.ndim != 4:
         raise ValueError(f"images must be a batch (b, channels, height, width), got shape {tuple(images.shape)}.")
     if not images.is_floating_point():
@@ -73,6 +74,10 @@ def check_images(images: Tensor, channels: int | None, size: int | None) -> None
                          f"shape {tuple(images.shape)}.")
     if size is not None and tuple(images.shape[2:]) != (size, size):
         raise ValueError(f"the model takes images of {size}×{size} pixels, got {tuple(images.shape[2:])}; resize them.")
+
+
+def check_finite(images: Tensor) -> None:
+    """Refuse a batch that holds NaN or infinity."""
     if images.device.type == "meta" or torch.compiler.is_compiling():
         return    # there are no values to look at
     if not bool(torch.isfinite(images).all()):
@@ -89,38 +94,55 @@ class IterativeModel(nn.Module, ABC):
     image_channels: int | None = None   # checked at the border if known
     image_size: int | None = None
 
-    @abstractmethod
     def begin(self, images: Tensor) -> State:
         """h_0, and what is computed once per image. Nothing is read from h_0."""
+        check_shape(images, self.image_channels, self.image_size)
+        return self._begin(default_layout(images))
+
+    @abstractmethod
+    def _begin(self, images: Tensor) -> State:
+        """`begin`, for images of the right shape and layout."""
 
     @abstractmethod
     def step(self, state: State) -> State:
         """h_t → h_{t+1}."""
 
     @abstractmethod
-    def read(self, state: State) -> tuple[Tensor, Tensor]:
-        """y_t (b, k), and the logit of s_t (b,)."""
+    def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
+        """y_t (b, k), and the logit of s_t (b,); isolated, the score's gradients do not reach the state."""
 
-    def forward(self, images: Tensor, depth: int | None = None, keep_states: bool = True) -> Trajectory:
+    def forward(self, images: Tensor, depth: int | None = None, keep_states: bool = True,
+                isolate_score: bool = False) -> Trajectory:
         """Take `depth` steps (default T) and keep them all.
 
         Args:
             depth: more than T is allowed for stationary models.
             keep_states: False saves the memory of h_1…h_T where only outputs and scores are needed.
+            isolate_score: True keeps halting gradients out of everything but the score (`halting.stop_gradient`).
         """
-        check_images(images, self.image_channels, self.image_size)
+        check_shape(images, self.image_channels, self.image_size)
+        check_finite(images)
         depth = self.depth if depth is None else depth
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
         states, outputs, score_logits = [], [], []
-        with one_unrolling(self):
-            state = self.begin(default_layout(images))
+        with one_unrolling():
+            state = self.begin(images)
             for _ in range(depth):
                 state = self.step(state)
-                output, score_logit = self.read(state)
+                output, score_logit = self.read(state, isolate_score)
                 outputs.append(output)
                 score_logits.append(score_logit)
                 if keep_states:
                     states.append(state.hidden)
         kept = torch.stack(states, dim=1) if keep_states else None
-        return Trajectory(kept, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1))
+        return Trajectory(kept, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch the mode, and forget what was computed from the weights."""
+        forget(self)
+        return super().train(mode)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        forget(self)    # a move may reuse the address of old weights
+        return super()._apply(*args, **kwargs)

@@ -23,11 +23,10 @@ class LinearScore(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.linear = nn.Linear(channels, 1)
-        self.isolated = False   # True keeps halting gradients out of the backbone (`halting.stop_gradient`)
 
     def forward(self, pooled: Tensor) -> Tensor:
         """The score's logit, (b, c) → (b,)."""
-        return self.linear(pooled.detach() if self.isolated else pooled).squeeze(-1)
+        return self.linear(pooled).squeeze(-1)
 
 
 def score_of(score_logit: Tensor) -> Tensor:

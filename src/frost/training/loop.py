@@ -14,7 +14,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from frost.core.head import Head
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import random_shift
@@ -49,6 +48,8 @@ class TrainConfig:
         for name in ("weight_decay", "deep_supervision", "shift", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
+        if self.seed >= 2**62:
+            raise ValueError(f"seed must be below 2^62, got {self.seed}.")
         for name in ("warmup", "label_smoothing"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
@@ -80,8 +81,6 @@ def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: Haltin
     optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
     batches = -(-len(data) // config.batch)
     steps = config.epochs * batches
-    assert isinstance(model.head, Head)
-    model.head.score.isolated = halting.stop_gradient
     model.train()
     step, has_warned = 0, False
     for epoch in range(1, config.epochs + 1):
@@ -107,7 +106,7 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
                 config: TrainConfig, halting: HaltingConfig,
                 place: tuple[int, int, int, float]) -> tuple[StepRecord, Trajectory]:
     step, steps, epoch, rate = place
-    trajectory = model(images, keep_states=False)
+    trajectory = model(images, keep_states=False, isolate_score=halting.stop_gradient)
     loss = objective(trajectory, labels, halting, label_smoothing=config.label_smoothing,
                      deep_supervision=config.deep_supervision)
     if not is_finite(loss):
@@ -116,6 +115,9 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
     optimizer.zero_grad(set_to_none=True)
     loss.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    if not torch.isfinite(norm):
+        raise FloatingPointError(f"a gradient is not finite at step {step}, images {rows.tolist()}; "
+                                 "lower train.learning_rate.")
     optimizer.step()
     scale, hurst = _scale_of(model)
     hits = (trajectory.outputs[:, -1].argmax(dim=-1) == labels).double().mean()

@@ -85,6 +85,9 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
     plain loss, without smoothing.
     """
+    if halting.stop_gradient and not trajectory.is_isolated:
+        raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
+                         "model(images, isolate_score=True).")
     losses = step_losses(trajectory.outputs, labels, label_smoothing)
     plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
     easy, hard = easy_and_hard(plain, halting)
@@ -96,11 +99,6 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     if deep_supervision:
         total = total + deep_supervision * losses.mean()
     return Objective(total, task, relative, anchoring, easy, hard)
-
-
-def accuracy(outputs: Tensor, labels: Tensor) -> Tensor:
-    """The share of right answers at each step, (b, t, k), (b,) → (t,)."""
-    return (outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
 
 
 def is_finite(loss: Objective) -> bool:

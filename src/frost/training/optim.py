@@ -29,8 +29,8 @@ def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) 
 
 
 def learning_rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
-    """Linear warm-up to `peak`, then a cosine to 0; steps count from 1."""
+    """Linear warm-up to `peak`, then a cosine that would reach 0 one step after the last; steps count from 1."""
     if step <= warmup:
-        return peak * step / max(1, warmup)
-    progress = (step - warmup) / max(1, steps - warmup)
-    return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+        return peak * step / warmup
+    progress = (step - warmup - 1) / (steps - warmup)
+    return peak * 0.5 * (1 + math.cos(math.pi * progress))

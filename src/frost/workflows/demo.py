@@ -27,7 +27,7 @@ from frost.halting.calibration import Calibration
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.tables import percent, table
-from frost.training.loop import fit, run_frozen
+from frost.training.loop import StepRecord, fit, run_frozen
 from frost.workflows.progress import progress
 from frost.zoo.registry import build
 
@@ -62,7 +62,7 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     data = load_digits()
     _check_fits(config, data)
     model = build(config.model, seed=config.train.seed)
-    last_epoch = train_with_bar(model, data.train, config)
+    records, last_epoch = train_with_bar(model, data.train, config)
     held_out = run_frozen(model, data.validation.images).score_logits
     scores = held_out if config.halting.calibrate == "held-out" else last_epoch
     calibration = Calibration.gather(scores, weights_hash=weights_hash(model))
@@ -73,13 +73,16 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     result = DemoResult(rows, per_step, len(data.test), time.monotonic() - started, scale, lipschitz, config, out)
     picture = _picture(result, trajectory, data.test, calibration)
     numbers = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
-    save(out, model, to_dict(config), calibration, {"halting.json": numbers.encode(), "demo.png": picture})
+    logbook = "".join(json.dumps(record._asdict(), allow_nan=False) + "\n" for record in records)
+    save(out, model, to_dict(config), calibration,
+         {"halting.json": numbers.encode(), "logbook.jsonl": logbook.encode(), "demo.png": picture})
     return result
 
 
-def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> Tensor:
-    """Train in place, with a progress bar; returns the score logits of the last epoch's batches, (n, t)."""
+def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> tuple[list[StepRecord], Tensor]:
+    """Train in place, with a progress bar; a record a step, and the score logits of the last epoch, (n, t)."""
     batches = -(-len(data) // config.train.batch)
+    records: list[StepRecord] = []
     seen: list[Tensor] = []
 
     def watch(epoch: int, trajectory: Trajectory) -> None:
@@ -88,9 +91,10 @@ def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> Ten
 
     with progress("training", config.train.epochs * batches) as report:
         for record in fit(model, data, config.train, config.halting, watch):
+            records.append(record)
             scale = "" if record.scale is None else f"  λ {record.scale:.3f}"
             report(record.step, f"epoch {record.epoch}  loss {record.loss:.3f}  accuracy {record.accuracy:.2f}{scale}")
-    return torch.cat(seen)
+    return records, torch.cat(seen)
 
 
 def text(result: DemoResult) -> str:
@@ -119,7 +123,8 @@ def text(result: DemoResult) -> str:
         f"{100 * (half.fixed_depth_accuracy - full.accuracy):+.2f}." + bound,
         "fixed depth: accuracy of stopping every image at the same mean depth; what an adaptive rule must beat.",
         "paper: Table 2, CIFAR-100, T = 16; another data set, shown for the shape of the curve.",
-        f"Written: {result.out} (weights, calibration, halting.json, demo.png) in {result.seconds:.0f} s.",
+        f"Trained and measured in {result.seconds:.0f} s. Written: {result.out} (weights, calibration, halting.json, "
+        "logbook.jsonl, demo.png).",
     ])
 
 

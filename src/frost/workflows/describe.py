@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,17 +16,22 @@ from frost.zoo.registry import ModelConfig, build, named
 
 
 def describe(name: str, assignments: Sequence[str]) -> tuple[Complexity, PublishedComplexity | None, ModelConfig]:
-    """Count a named model, with fields changed by `model.depth=8` or `depth=8`."""
-    config = named(name)
-    config = override(config, [assignment.removeprefix("model.") for assignment in assignments])
+    """Count a named model, with fields changed by `model.depth=8` or `depth=8`; and the paper's figures for it."""
+    original = named(name)
+    config = override(original, assignments, where="model")
     with torch.device("meta"):
         model = build(config)
-    return measure(model, config.image_channels, config.image_size), TABLE_3.get(name), config
+    is_the_papers = replace(config, rule=original.rule, gate=original.gate) == original
+    ours = measure(model, config.image_channels, config.image_size)
+    return ours, TABLE_3.get(name) if is_the_papers else None, config
 
 
 def as_json(name: str, ours: Complexity, paper: PublishedComplexity | None) -> dict[str, Any]:
     """One object with the paper's figure beside ours where it has one."""
-    return {"model": name, **ours._asdict(), "paper": None if paper is None else paper._asdict()}
+    theirs = None if paper is None else {
+        "parameters": paper.parameters, "mean_depth": paper.mean_depth, "flops_at_mean_depth": paper.flops,
+        "flops_full_depth": paper.flops * ours.depth / paper.mean_depth}
+    return {"model": name, **ours._asdict(), "paper": theirs}
 
 
 def as_text(name: str, ours: Complexity, paper: PublishedComplexity | None, config: ModelConfig) -> str:

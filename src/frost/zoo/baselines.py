@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
 from frost.core.layout import ChannelMap, ChannelNorm, pool
 from frost.core.trajectory import IterativeModel, State
@@ -31,15 +32,16 @@ class Baseline(IterativeModel):
         self.norm: nn.Module = ChannelNorm(channels)
         self.head = Head(channels, classes)
 
-    def begin(self, images: Tensor) -> State:
+    def _begin(self, images: Tensor) -> State:
         """h_0 = x, and D(x)."""
         x = self.stem(images)
         return State(x, None, self.head.feedthrough(pool(x)), 0)
 
-    def read(self, state: State) -> tuple[Tensor, Tensor]:
+    def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
         features = pool(self.norm(state.hidden))
-        return self.head.readout(features) + state.feedthrough, self.head.score(features)
+        score_logit = self.head.score(features.detach() if isolate_score else features)
+        return self.head.readout(features) + state.feedthrough, score_logit
 
     def _moved(self, state: State, hidden: Tensor) -> State:
         return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
@@ -79,7 +81,7 @@ class Recurrent(Baseline):
 
 
 class BasicSSM(Baseline):
-    """The state-space model without λ and H: the exact flow of the induced dynamics (4)."""
+    """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
                  start: str = "zero") -> None:
@@ -87,8 +89,9 @@ class BasicSSM(Baseline):
         self.transition = transition
         self.input_map = ChannelMap(channels, channels)
         self.start = start
+        self._at_zero = FrozenCache()
 
-    def begin(self, images: Tensor) -> State:
+    def _begin(self, images: Tensor) -> State:
         """h_0, B(x) and D(x), once per image."""
         x = self.stem(images)
         drive = self.input_map(x)
@@ -96,6 +99,9 @@ class BasicSSM(Baseline):
         return State(hidden, drive, self.head.feedthrough(pool(x)), 0)
 
     def step(self, state: State) -> State:
-        """h_t → h_t + A(h_t) + B(x) (4)."""
+        """h_t → h_t + A(h_t) + B(x) (4); the first step from h_0 = 0 as cheap as FROST's."""
         assert state.drive is not None
-        return self._moved(state, state.hidden + self.transition(state.hidden) + state.drive)
+        is_first = state.step == 0 and self.start == "zero"
+        change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
+                  else self.transition(state.hidden))
+        return self._moved(state, state.hidden + change + state.drive)

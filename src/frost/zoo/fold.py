@@ -18,11 +18,14 @@ from frost.zoo.baselines import BasicSSM
 
 
 class Scaled(nn.Module):
-    """A constant times a module that does not end in a linear map."""
+    """A constant times a module that does not end in a linear map of its own."""
 
-    def __init__(self, module: nn.Module, factor: float) -> None:
+    factor: Tensor
+
+    def __init__(self, module: nn.Module, factor: Tensor) -> None:
         super().__init__()
-        self.module, self.factor = module, factor
+        self.module = module
+        self.register_buffer("factor", factor.detach().clone())
 
     def forward(self, hidden: Tensor) -> Tensor:
         """factor · module(h), as A_λ = λ A (13)."""
@@ -36,29 +39,29 @@ def fold(model: Frost) -> BasicSSM:
     if model.config.rule != "residual":
         raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{model.config.rule}'.")
     source = copy.deepcopy(model)
-    hurst = source.scale.hurst
-    scale = source.scale.value.item()
-    readout = source.head.readout
-    folded = BasicSSM(source.stem, scale_output(source.transition, scale), channels=readout.in_features,
-                      classes=readout.out_features, depth=model.depth, start=model.config.start)
+    scale, readout = source.scale, source.head.readout
+    last = _last_map(source)
+    folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
+                      channels=readout.in_features, classes=readout.out_features, depth=model.depth,
+                      start=model.config.start)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
     folded.image_channels, folded.image_size = model.image_channels, model.image_size
     with torch.no_grad():
-        folded.input_map.weight.mul_(source.scale.power(1 + hurst))
-        folded.head.readout.weight.mul_(source.scale.power(-hurst))
-        folded.head.readout.bias.mul_(source.scale.power(-hurst))
+        for parameter in last.parameters() if last else ():
+            parameter.mul_(scale.value)
+        folded.input_map.weight.mul_(scale.power(1 + scale.hurst))
+        for parameter in folded.head.readout.parameters():
+            parameter.mul_(scale.power(-scale.hurst))
     return folded.to(readout.weight.device).train(model.training)
 
 
-def scale_output(module: nn.Module, factor: float) -> nn.Module:
-    """A module that gives factor · module(h); in the weights of its last map if it ends in a linear one."""
-    if isinstance(module, nn.Sequential) and len(module) and type(module).forward is nn.Sequential.forward:
-        module[-1] = scale_output(module[-1], factor)
-        return module
-    if isinstance(module, (nn.Linear, nn.Conv2d)):
-        with torch.no_grad():
-            module.weight.mul_(factor)
-            if module.bias is not None:
-                module.bias.mul_(factor)
-        return module
-    return Scaled(module, factor)
+def _last_map(model: Frost) -> nn.Module | None:
+    """The linear map that the transition ends in, if scaling its weights scales the transition and nothing else."""
+    last = model.transition
+    while isinstance(last, nn.Sequential) and len(last) and type(last).forward is nn.Sequential.forward:
+        last = last[-1]
+    is_plain = type(last) in (nn.Linear, nn.Conv2d) and not (last._forward_hooks or last._forward_pre_hooks)
+    uses = [id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False)]
+    is_own = all(uses.count(id(parameter)) == 1 for parameter in last.parameters())
+    times = [id(part) for _, part in model.named_modules(remove_duplicate=False)].count(id(last))
+    return last if is_plain and is_own and times == 1 else None

@@ -37,8 +37,8 @@ class ModelConfig(FrostConfig):
     patch: int = 16            # the stem's stride: the patch of a ViT; 1, 2 or 4 for a ResNet
     heads: int = 12            # ViT
     expansion: float = 4.0     # ViT: width of the MLP ÷ channels
-    bottleneck: int = 64       # ResNet
-    dilation: int = 1          # ResNet
+    bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
+    dilation: int = 1          # ResNet; as above
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
     folded_start: bool = False # basic-ssm only: initialise as a folded FROST, the control for Table 1 and App. D
 
@@ -50,6 +50,13 @@ class ModelConfig(FrostConfig):
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if self.classes < 2:
             raise ValueError(f"classes must be at least 2, got {self.classes}.")
+        if self.expansion <= 0.0:
+            raise ValueError(f"expansion must be positive, got {self.expansion}.")
+        if self.backbone == "vit" and self.channels % self.heads:
+            raise ValueError(f"channels must be a multiple of heads, got {self.channels} and {self.heads}.")
+        if self.rule == "contractive" and (self.channels % 2 or int(self.channels * self.expansion) % 2):
+            raise ValueError("channels and channels · expansion must be even under rule 'contractive', which sorts "
+                             f"pairs of channels; got {self.channels} and {self.expansion}.")
         if not 0.0 < self.kappa < 1.0:
             raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
         if self.folded_start and self.architecture != "basic-ssm":

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
-    """GroupNorm with groups of at least eight channels where that divides."""
-    return nn.GroupNorm(max(1, min(32, channels // 8)), channels)
+    """GroupNorm with as many groups as divide the channels, at most 32, of eight channels or more."""
+    most = max(1, min(32, channels // 8))
+    return nn.GroupNorm(next(groups for groups in range(most, 0, -1) if channels % groups == 0), channels)
 
 
 class Bottleneck(nn.Sequential):
