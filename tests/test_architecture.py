@@ -19,6 +19,12 @@ def test_importing_frost_needs_only_torch_numpy_safetensors():
     assert done.stdout.strip() == "[]"
 
 
+def test_the_command_line_does_not_wait_for_torch():
+    code = "import sys, frost.cli; frost.cli.main([]); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
 def test_files_stay_short_with_a_purpose(path):
     text = path.read_text()
@@ -31,6 +37,9 @@ def test_every_public_name_is_what_it_says():
 
     assert sorted(frost.__all__) == frost.__all__
     assert all(getattr(frost, name).__doc__ for name in frost.__all__)
+    assert set(frost._HOMES) == set(frost.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'thaw'"):
+        _ = frost.thaw
 
 
 def test_no_pickle_can_be_reached():

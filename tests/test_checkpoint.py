@@ -201,11 +201,45 @@ def test_a_destination_below_a_file_is_refused_at_once(tmp_path):
         check_destination(tmp_path / "file" / "below")
 
 
-def test_the_current_folder_can_be_filled_if_it_is_empty(tmp_path, monkeypatch):
+def test_an_empty_folder_is_filled_unless_it_is_the_current_one(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
+    save(tmp_path / "here", small_frost(), {})
+    assert load(tmp_path / "here", model=small_frost()).calibration is None
     monkeypatch.chdir(tmp_path / "here")
-    save(".", small_frost(), {})
-    assert weights_hash(load(tmp_path / "here", model=small_frost()).model)
+    with pytest.raises(ValueError, match="choose a folder inside it"):
+        check_destination(Path())
+
+
+def test_a_name_that_cannot_be_made_is_refused_at_once(tmp_path):
+    for name in ("x" * 250, "/proc/nope"):
+        with pytest.raises(ValueError, match="cannot be made"):
+            check_destination(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_appear_while_saving_are_kept(run, monkeypatch):
+    path, model = run
+    checked = []
+
+    def check_then_write(destination: Path) -> None:
+        check_destination(destination)
+        if not checked:
+            (path / "precious.txt").write_text("written meanwhile")
+        checked.append(destination)
+
+    monkeypatch.setattr("frost.checkpoint.check_destination", check_then_write)
+    with pytest.raises(ValueError, match=r"precious\.txt"):
+        save(path, model, to_dict(recipe("digits")))
+    assert (path / "precious.txt").read_text() == "written meanwhile"
+    assert sorted(file.name for file in path.parent.iterdir()) == ["run"]
+
+
+def test_a_calibration_that_the_manifest_does_not_list_is_not_read(run):
+    path, model = run
+    calibration = (path / CALIBRATION).read_bytes()
+    save(path, model, to_dict(recipe("digits")))
+    (path / CALIBRATION).write_bytes(calibration)
+    assert load(path).calibration is None
 
 
 def test_others_may_read_a_run(run):

@@ -99,6 +99,7 @@ MISTAKES = {
     "another data set": (["demo", "--set", "data=cifar100"], ["data is one of digits"]),
     "heads that do not divide": (["describe", "frost-vit-8px", "--set", "model.heads=5"], ["multiple of heads"]),
     "negative width": (["describe", "frost-vit-8px", "--set", "model.expansion=-1"], ["expansion must be positive"]),
+    "absurd size": (["describe", "frost-vit-8px", "--set", "model.channels=4000000000"], ["channels must lie between"]),
     "nowhere to write": (["demo", "--out", "/dev/null/run"], ["cannot be made"]),
 }
 
@@ -142,6 +143,26 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path):
     assert "interrupted" in errors
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_demo_whose_progress_nobody_reads_still_finishes(tmp_path):
+    with process("demo", "--out", str(tmp_path / "run"), *QUICK) as words:
+        words.stderr.close()
+        answer = words.stdout.read()
+        assert words.wait(timeout=90) == 0
+    assert "fixed depth" in answer
+    assert (tmp_path / "run" / "MANIFEST.json").is_file()
+
+
+def test_an_unforeseen_error_is_one_line_with_status_one(frost, monkeypatch):
+    def breaks(*_: object) -> None:
+        raise RuntimeError("out of memory\nwith details")
+
+    monkeypatch.setattr("frost.workflows.describe.describe", breaks)
+    done = frost("describe", "frost-vit-8px")
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr == "frost: RuntimeError: out of memory (FROST_TRACEBACK=1 shows where)\n"
 
 
 @pytest.mark.slow

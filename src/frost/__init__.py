@@ -1,19 +1,46 @@
 """frost: any shape-preserving block becomes a network whose depth is chosen at inference.
 
-The names below are what a user types; each is defined, and documented, in its own room.
+The names below are what a user types; each is defined, and documented, in its own room, and imported when it is first
+used, so that `frost --help` does not wait for PyTorch.
 """
 
-from frost.checkpoint import Run, load, save
-from frost.core.model import Frost, FrostConfig, branch
-from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
-from frost.halting.calibration import Calibration, NotCalibrated
-from frost.halting.policy import AtDepth, ByScore
-from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
-from frost.zoo.fold import fold
-from frost.zoo.registry import ModelConfig, build, named
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frost.checkpoint import Run, load, save
+    from frost.core.model import Frost, FrostConfig, branch
+    from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
+    from frost.halting.calibration import Calibration, NotCalibrated
+    from frost.halting.policy import AtDepth, ByScore
+    from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
+    from frost.zoo.fold import fold
+    from frost.zoo.registry import ModelConfig, build, named
 
 __all__ = [
     "AtDepth", "BasicSSM", "ByScore", "Calibration", "Frost", "FrostConfig", "IterativeModel", "ModelConfig",
     "NotCalibrated", "Prediction", "Recurrent", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "fold",
     "load", "named", "save",
 ]
+
+_ROOMS = {
+    "frost.checkpoint": ("Run", "load", "save"),
+    "frost.core.model": ("Frost", "FrostConfig", "branch"),
+    "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
+    "frost.halting.calibration": ("Calibration", "NotCalibrated"),
+    "frost.halting.policy": ("AtDepth", "ByScore"),
+    "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
+    "frost.zoo.fold": ("fold",),
+    "frost.zoo.registry": ("ModelConfig", "build", "named"),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'frost' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

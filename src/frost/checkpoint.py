@@ -58,7 +58,7 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
         config: plain values; the group `model` describes the model, if it is one of the zoo.
         extras: further files by name, such as tables and figures.
     """
-    path = Path(path).absolute()
+    path = Path(os.path.abspath(path))    # also takes out "..", which cannot be renamed
     check_destination(path)
     for name in extras or {}:
         if not name or Path(name).name != name or name in (MANIFEST, WEIGHTS, CONFIG, CALIBRATION):
@@ -93,7 +93,7 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
     path = Path(path)
-    verify(path)
+    manifest = verify(path)
     config = _read_json(path / CONFIG)
     if model is None:
         if not isinstance(config.get("model"), dict):
@@ -102,7 +102,7 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     _load_weights(path / WEIGHTS, model)
     model.eval()
     calibration = None
-    if (path / CALIBRATION).is_file():
+    if CALIBRATION in manifest["files"]:
         calibration = Calibration.from_dict(_read_json(path / CALIBRATION))
         if calibration.weights_hash != weights_hash(model):
             raise ValueError(f"{path / CALIBRATION} belongs to other weights; calibrate the run again.")
@@ -123,7 +123,7 @@ def _load_weights(file: Path, model: IterativeModel) -> None:
             model.to(precisions.pop())
         load_model(model, str(file))
     except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{file} does not fit the model: {str(error).splitlines()[0]}.") from error
+        raise ValueError(f"{file} does not fit the model: {' '.join(str(error).split())[:300]}") from error
 
 
 def verify(path: Path) -> dict[str, Any]:
@@ -137,8 +137,10 @@ def verify(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a whole run: it has no {MANIFEST}.")
     manifest = _read_json(path / MANIFEST)
     files = manifest.get("files")
-    if manifest.get("format") != FORMAT or not isinstance(files, dict):
+    if manifest.get("format") != FORMAT:
         raise ValueError(f"{path / MANIFEST} has format {manifest.get('format')!r}, this frost reads {FORMAT}.")
+    if not isinstance(files, dict):
+        raise ValueError(f"{path / MANIFEST} does not list its files.")
     for name in (WEIGHTS, CONFIG):
         if name not in files:
             raise ValueError(f"{path / MANIFEST} does not list {name}.")
@@ -155,9 +157,13 @@ def check_destination(path: Path) -> None:
     """Refuse a destination that exists and is no run of ours, or that holds files a run did not write."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder; choose another --out.")
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ValueError(f"{path} cannot be made: {parent} is no folder that can be written to; choose another --out.")
+    if path.exists() and (path.is_mount() or path.samefile(Path.cwd())):
+        raise ValueError(f"{path} is in use and cannot be replaced; choose a folder inside it, --out {path / 'run'}.")
+    parent = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=parent)).rmdir()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be made: {error.strerror} in {parent}; choose another --out.") from error
     if not path.exists() or not any(path.iterdir()):
         return
     try:
@@ -176,8 +182,13 @@ def _move_into_place(building: Path, path: Path) -> None:
         building.rename(path)    # also over an empty folder
     else:
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-        path.rename(aside / path.name)
         try:
+            path.rename(aside / path.name)
+        except BaseException:
+            aside.rmdir()
+            raise
+        try:
+            check_destination(aside / path.name)    # somebody may have written there since we looked
             building.rename(path)
         except BaseException:
             (aside / path.name).rename(path)

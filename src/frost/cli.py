@@ -7,6 +7,8 @@ where it came from.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import sys
@@ -86,9 +88,11 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `frost` and `python -m frost`."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")    # a terminal without Greek letters still gets the numbers
     if words and not words[0].startswith("-") and words[0] not in VERBS:
-        print(f"frost: there is no verb '{words[0]}'. {suggest(words[0], VERBS)}", file=sys.stderr)
-        return 2
+        return _complain(f"there is no verb '{words[0]}'. {suggest(words[0], VERBS)}", 2)
     arguments = parser().parse_args(words)
     if arguments.version:
         from importlib.metadata import version
@@ -106,16 +110,25 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     """Call the workflow, print its answer, and turn what may go wrong into an exit status."""
     try:
         as_json, as_text = verb.action(arguments)
-        print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
     except KeyboardInterrupt:
-        print("frost: interrupted.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - keeps the interpreter's last flush quiet
-        return 0
+        return _complain("interrupted.", 130)
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
-        print(f"frost: {error}", file=sys.stderr)
-        return 2
+        return _complain(str(error), 2)
+    except Exception as error:
+        if os.environ.get("FROST_TRACEBACK"):
+            raise
+        first = (str(error).splitlines() or [""])[0]
+        return _complain(f"{type(error).__name__}: {first} (FROST_TRACEBACK=1 shows where)", 1)
+    try:
+        print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - keeps the interpreter's last flush quiet
     return 0
+
+
+def _complain(sentence: str, status: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        print(f"frost: {sentence}", file=sys.stderr)
+    return status

@@ -44,6 +44,13 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") ->
     return _built(kind, arguments, where)
 
 
+def check_fields(config: Any) -> None:
+    """Refuse a field whose value is not of its declared type or choice; for `__post_init__`."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        if not dataclasses.is_dataclass(hint):
+            _checked(getattr(config, name), hint, name)
+
+
 def override(config: Config, assignments: Iterable[str], where: str = "") -> Config:
     """Apply assignments `path.to.field=value`; each value is read as the field's own type, later ones win.
 

@@ -93,6 +93,42 @@ def test_a_change_of_weights_renews_the_cached_first_step(change, images):
     torch.testing.assert_close(cached.outputs, model(images).outputs)
 
 
+@pytest.mark.parametrize("rule", ["residual", "contractive"])
+def test_a_fused_optimiser_renews_the_cache(rule, images):
+    model = frost_with(rule).eval()
+    with torch.no_grad():
+        model(images)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    model(images).outputs.square().sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        torch.testing.assert_close(model(images).outputs, copy.deepcopy(model)(images).outputs)
+
+
+def test_a_block_that_overwrites_its_input_is_refused(images):
+    in_place = small_frost(transition=nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(8, 8, 1)))
+    with pytest.raises(ValueError, match="in place"):
+        in_place(images)
+    in_place.eval()
+    with torch.no_grad(), pytest.raises(ValueError, match="in place"):
+        in_place(images)
+
+
+def test_a_block_of_a_fixed_size_is_accepted(images):
+    block = nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(8, 8, 1), nn.Upsample(size=(8, 8)))
+    assert small_frost(FrostConfig(depth=2), transition=block)(images).depth == 2
+
+
+def test_a_stem_in_channels_last_does_not_crash_training(images):
+    class Stem(nn.Conv2d):
+        def forward(self, batch):
+            return super().forward(batch).to(memory_format=torch.channels_last)
+
+    model = Frost(Stem(1, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1), channels=8, classes=2)
+    model(images).outputs.sum().backward()
+    assert torch.isfinite(model.stem.weight.grad).all()
+
+
 def test_the_cache_works_in_inference_mode(images):
     model = small_frost(FrostConfig(depth=3)).eval()
     with torch.inference_mode():
@@ -212,7 +248,8 @@ def test_a_transition_must_be_a_module_that_returns_a_tensor(images):
 @pytest.mark.parametrize(("fields", "message"), [
     ({"depth": 0}, "depth must be at least 1"), ({"hurst": -0.1}, r"hurst must lie in \[0, 1\]"),
     ({"hurst": 1.2}, r"hurst must lie in \[0, 1\]"), ({"scale_init": 0.0}, "scale_init must be positive"),
-    ({"rule": "theorem", "scale_init": 1.0}, "below 1")])
+    ({"rule": "theorem", "scale_init": 1.0}, "below 1"), ({"rule": "contractve"}, "rule is one of residual"),
+    ({"start": "Stem"}, "start is one of"), ({"scale_init": float("nan")}, "finite"), ({"depth": 2.5}, "type int")])
 def test_a_bad_configuration_is_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         FrostConfig(**fields)
@@ -231,6 +268,7 @@ def test_the_contracting_rules_refuse_a_transition_without_a_bound():
 BAD_IMAGES = {
     "nan": (torch.full((2, 1, 8, 8), float("nan")), "2 of 2 hold NaN"),
     "bytes": (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "divide bytes by 255"),
+    "numpy": (torch.zeros(2, 1, 8, 8).numpy(), "must be a tensor"),
     "no batch": (torch.zeros(1, 8, 8), "batch"),
     "channels": (torch.zeros(2, 3, 8, 8), "images of 1 channel"),
     "size": (torch.zeros(2, 1, 9, 8), "8×8 pixels"),

@@ -58,7 +58,8 @@ def test_ranking_by_gain_needs_two_steps():
 
 
 @pytest.mark.parametrize("fields", [
-    {"easy_fraction": 0.0}, {"hard_fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0}])
+    {"easy_fraction": 0.0}, {"hard_fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0},
+    {"rank_by": "gains"}, {"pairs": "every"}, {"reduce": "max"}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         HaltingConfig(**fields)

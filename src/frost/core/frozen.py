@@ -15,8 +15,20 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _unrolling = threading.local()   # .values: what this thread has computed with gradients since its unrolling began
+
+
+_optimizer_steps = 0             # fused optimisers change weights without telling PyTorch's version counter
+
+
+def _count_step(*_: object) -> None:
+    global _optimizer_steps
+    _optimizer_steps += 1
+
+
+register_optimizer_step_post_hook(_count_step)
 
 
 class Kept(NamedTuple):
@@ -48,7 +60,8 @@ class FrozenCache:
         if any(tensor.is_inference() for tensor in tensors):
             return compute()    # inference tensors keep no version counter
         autocast = (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda"))
-        key = (context, *autocast, *((part.data_ptr(), part._version, part.device, part.dtype) for part in tensors))
+        key = (context, _optimizer_steps, *autocast,
+               *((part.data_ptr(), part._version, part.device, part.dtype) for part in tensors))
         kept = self._kept
         if kept is None or kept.key != key or any(a is not b for a, b in zip(kept.weights, tensors, strict=True)):
             with torch.inference_mode(False), torch.no_grad():

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 
 def default_layout(images: Tensor) -> Tensor:
-    """On CPU, images with the strides of (b, c, h, w); copied only if theirs are those of channels-last.
+    """On CPU, images or maps with the strides of (b, c, h, w); copied only if theirs are those of channels-last.
 
     The backward pass of small convolutions in channels-last crashes torch 2.13 on CPU, and the strides of a grey image
     made with numpy's `[:, None]` count as channels-last.
     """
-    if images.device.type == "cpu" and images.is_contiguous(memory_format=torch.channels_last):
+    if images.ndim == 4 and images.device.type == "cpu" and images.is_contiguous(memory_format=torch.channels_last):
         return images.clone(memory_format=torch.contiguous_format)
     return images
 

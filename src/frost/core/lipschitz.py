@@ -18,8 +18,6 @@ from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache
 
-TINY = 1e-12   # keeps a zero column finite; it only ever lowers the norm
-
 
 class Bounded(nn.Module, ABC):
     """A module that knows a constant K with ‖f(u) − f(v)‖ ≤ K ‖u − v‖ for all u, v."""
@@ -36,9 +34,9 @@ def full_precision(weight: Tensor) -> AbstractContextManager[object]:
 
 
 def aol_linear(weight: Tensor) -> Tensor:
-    """Rescale a matrix (out, in) so that its spectral norm is at most 1."""
+    """Rescale a matrix (out, in) so that its spectral norm is at most 1; a zero column stays zero."""
     column = (weight.t() @ weight).abs().sum(dim=0)
-    return weight * torch.rsqrt(column + TINY)
+    return weight * torch.rsqrt(column + torch.finfo(weight.dtype).tiny)
 
 
 def aol_conv(weight: Tensor) -> Tensor:
@@ -51,7 +49,7 @@ def aol_conv(weight: Tensor) -> Tensor:
     kernels = weight.transpose(0, 1)                                            # (in, out, h, w)
     correlation = F.conv2d(kernels, kernels, padding=(height - 1, width - 1))   # (in, in, 2h − 1, 2w − 1)
     column = correlation.abs().sum(dim=(1, 2, 3))
-    return weight * torch.rsqrt(column + TINY)[None, :, None, None]
+    return weight * torch.rsqrt(column + torch.finfo(weight.dtype).tiny)[None, :, None, None]
 
 
 class AolMap(Bounded):

@@ -8,16 +8,18 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from frost.config import check_fields
 from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
 from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
-from frost.core.layout import ChannelMap, ChannelNorm, channels_of, pool
+from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, pool
 from frost.core.lipschitz import Bounded
 from frost.core.scaling import Scale, scaled_readout
 from frost.core.trajectory import IterativeModel, State
@@ -36,6 +38,7 @@ class FrostConfig:
     start: Literal["zero", "stem"] = "zero"               # h_0; from zero, the first step costs nothing at inference
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.depth < 1:
             raise ValueError(f"depth must be at least 1, got {self.depth}; the paper uses 16 (ResNet) and 12 (ViT).")
         if not 0.0 <= self.hurst <= 1.0:
@@ -104,7 +107,7 @@ class Frost(IterativeModel):
 
     def _begin(self, images: Tensor) -> State:
         """x, B_λ(x) (13), D(x) (17) and h_0, once per image."""
-        x = self.stem(images)
+        x = default_layout(self.stem(images))
         if channels_of(x) != self.input_map.weight.shape[1]:
             raise ValueError(f"the stem must give {self.input_map.weight.shape[1]} channels, got {channels_of(x)}: "
                              f"shape {tuple(x.shape)}; tokens are (b, n, c), maps (b, c, h, w).")
@@ -116,9 +119,13 @@ class Frost(IterativeModel):
         """h_t → h_{t+1} (14); from h_0 = 0 the transition's value is the same for every image and is cached."""
         assert state.drive is not None
         is_first = state.step == 0 and self.config.start == "zero"
+        version = None if state.hidden.is_inference() else state.hidden._version
         change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
                   else self.transition(state.hidden))
         self._check_change(state.hidden, change)
+        if version is not None and state.hidden._version != version:
+            raise ValueError(f"transition must not change its input in place, as {type(self.transition).__name__} "
+                             "does; use inplace=False, or h = h + f(h) instead of h += f(h).")
         hidden = self.rule(state.hidden, change, state.drive, self.scale)
         return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
 
@@ -171,7 +178,8 @@ def check_keeps_shape(transition: nn.Module, channels: int) -> None:
     """
     if not isinstance(transition, nn.Module):
         raise ValueError(f"transition must be a torch.nn.Module, got {type(transition).__name__}.")
-    layouts = ((1, channels, 16, 16), (1, 16, channels), (1, channels))
+    maps = ((1, channels, size, size) for size in (8, 14, 16, 32, 56))
+    layouts = (*maps, (1, 16, channels), (1, channels))
     tried = {shape: _shape_after(transition, shape) for shape in layouts}
     fitting = {before: after for before, after in tried.items() if after is not None}
     if fitting and not any(before == after for before, after in fitting.items()):
@@ -181,7 +189,7 @@ def check_keeps_shape(transition: nn.Module, channels: int) -> None:
 def _shape_after(transition: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape that a state without data would get; None if the module does not take this layout."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             twin = copy.deepcopy(transition).to("meta").eval()
             return tuple(twin(torch.empty(shape, device="meta")).shape)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError):

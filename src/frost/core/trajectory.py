@@ -65,6 +65,8 @@ def choose(trajectory: Trajectory, depth: Tensor) -> Prediction:
 
 def check_shape(images: Tensor, channels: int | None, size: int | None) -> None:
     """Refuse what is no batch of images of the right shape, with a sentence that says what to change."""
+    if not isinstance(images, Tensor):
+        raise ValueError(f"images must be a tensor, got {type(images).__name__}; see torch.from_numpy.")
     if images.ndim != 4:
         raise ValueError(f"images must be a batch (b, channels, height, width), got shape {tuple(images.shape)}.")
     if not images.is_floating_point():

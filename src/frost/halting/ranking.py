@@ -6,7 +6,7 @@ Ranks and sets only: the losses that use them are in `training.objective`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -28,6 +28,9 @@ class HaltingConfig:
     stop_gradient: bool = False                        # true isolates the backbone, as §4.3 says and §5.3 denies
 
     def __post_init__(self) -> None:
+        for name, hint in get_type_hints(HaltingConfig).items():
+            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
+                raise ValueError(f"{name} is one of {', '.join(get_args(hint))}; got '{getattr(self, name)}'.")
         for name in ("easy_fraction", "hard_fraction"):
             if not 0.0 < getattr(self, name) <= 0.5:
                 raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")

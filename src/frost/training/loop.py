@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from frost.config import check_fields
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import random_shift
@@ -39,6 +40,7 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
@@ -48,6 +50,8 @@ class TrainConfig:
         for name in ("weight_decay", "deep_supervision", "shift", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
+        if self.shift > 64:
+            raise ValueError(f"shift must be at most 64 pixels, got {self.shift}.")
         if self.seed >= 2**62:
             raise ValueError(f"seed must be below 2^62, got {self.seed}.")
         for name in ("warmup", "label_smoothing"):
@@ -110,13 +114,13 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
     loss = objective(trajectory, labels, halting, label_smoothing=config.label_smoothing,
                      deep_supervision=config.deep_supervision)
     if not is_finite(loss):
-        raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, images {rows.tolist()}; "
+        raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {_which(rows)}; "
                                  "lower train.learning_rate.")
     optimizer.zero_grad(set_to_none=True)
     loss.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     if not torch.isfinite(norm):
-        raise FloatingPointError(f"a gradient is not finite at step {step}, images {rows.tolist()}; "
+        raise FloatingPointError(f"a gradient is not finite at step {step}, {_which(rows)}; "
                                  "lower train.learning_rate.")
     optimizer.step()
     scale, hurst = _scale_of(model)
@@ -126,13 +130,20 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
     return record, Trajectory(None, trajectory.outputs.detach(), trajectory.score_logits.detach())
 
 
+def _which(rows: Tensor, most: int = 16) -> str:
+    """The images of a batch, in a sentence that stays short."""
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"images {', '.join(map(str, rows[:most].tolist()))}{more}"
+
+
 def run_frozen(model: IterativeModel, images: Tensor, batch: int = 256, keep_states: bool = False) -> Trajectory:
     """The trajectories of many images with frozen weights, batch by batch."""
-    was_training = model.training
+    modes = {part: part.training for part in model.modules()}    # a user may have frozen some parts on purpose
     model.eval()
     with torch.no_grad():
         parts = [model(part, keep_states=keep_states) for part in images.split(batch)]
-    model.train(was_training)
+    for part, mode in modes.items():
+        part.training = mode
     states = torch.cat([part.states for part in parts if part.states is not None]) if keep_states else None
     return Trajectory(states, torch.cat([part.outputs for part in parts]),
                       torch.cat([part.score_logits for part in parts]))

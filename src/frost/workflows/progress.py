@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 QUIET_SECONDS = 10.0   # between lines where there is no terminal
@@ -21,7 +21,7 @@ class Report(Protocol):
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Report]:
     """Show `done` of `total` while the block runs; the text may change with each call."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -39,6 +39,7 @@ def progress(what: str, total: int) -> Iterator[Report]:
         nonlocal last
         if done == total or time.monotonic() - last >= QUIET_SECONDS:
             last = time.monotonic()
-            print(f"{what}: {done}/{total}  {text}", file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError, AttributeError):    # nobody listens any more: the work goes on
+                print(f"{what}: {done}/{total}  {text}", file=sys.stderr, flush=True)
 
     yield line

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
-from frost.core.layout import ChannelMap, ChannelNorm, pool
+from frost.core.layout import ChannelMap, ChannelNorm, default_layout, pool
 from frost.core.trajectory import IterativeModel, State
 
 
@@ -34,7 +34,7 @@ class Baseline(IterativeModel):
 
     def _begin(self, images: Tensor) -> State:
         """h_0 = x, and D(x)."""
-        x = self.stem(images)
+        x = default_layout(self.stem(images))
         return State(x, None, self.head.feedthrough(pool(x)), 0)
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class BasicSSM(Baseline):
 
     def _begin(self, images: Tensor) -> State:
         """h_0, B(x) and D(x), once per image."""
-        x = self.stem(images)
+        x = default_layout(self.stem(images))
         drive = self.input_map(x)
         hidden = x if self.start == "stem" else torch.zeros_like(drive)
         return State(hidden, drive, self.head.feedthrough(pool(x)), 0)

@@ -21,6 +21,7 @@ from frost.zoo.fold import fold
 from frost.zoo.resnet import Bottleneck, ResNetStem
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
+LARGEST = 2**20   # of any size: beyond it a typing mistake is likelier than a model
 Architecture = Literal["frost", "vanilla", "recurrent", "basic-ssm"]
 
 
@@ -45,13 +46,12 @@ class ModelConfig(FrostConfig):
     def __post_init__(self) -> None:
         # slots make a new class, which breaks the bare super()
         super(ModelConfig, self).__post_init__()
-        for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.classes < 2:
-            raise ValueError(f"classes must be at least 2, got {self.classes}.")
-        if self.expansion <= 0.0:
-            raise ValueError(f"expansion must be positive, got {self.expansion}.")
+        for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation", "classes"):
+            least = 2 if name == "classes" else 1
+            if not least <= getattr(self, name) <= LARGEST:
+                raise ValueError(f"{name} must lie between {least} and {LARGEST}, got {getattr(self, name)}.")
+        if not 0.0 < self.expansion <= 64.0:
+            raise ValueError(f"expansion must be positive and at most 64, got {self.expansion}.")
         if self.backbone == "vit" and self.channels % self.heads:
             raise ValueError(f"channels must be a multiple of heads, got {self.channels} and {self.heads}.")
         if self.rule == "contractive" and (self.channels % 2 or int(self.channels * self.expansion) % 2):
