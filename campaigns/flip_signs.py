@@ -26,8 +26,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np  # noqa: F401 - imported before forking, so that no child pays for it
@@ -124,23 +124,19 @@ def with_change(tree: ast.Module, node: ast.AST, flipped: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(Replace().visit(marked)))
 
 
-class Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Instead(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """An importer that serves one module from changed source."""
 
     def __init__(self, module: str, path: Path, source: str) -> None:
         self.module, self.path, self.source = module, path, source
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Claim the module."""
         return importlib.util.spec_from_loader(name, self, origin=str(self.path)) if name == self.module else None
 
-    def create_module(self, spec: object) -> None:
-        """Let Python make the module object."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the changed source."""
-        module.__file__ = str(self.path)
-        exec(compile(self.source, str(self.path), "exec"), module.__dict__)
+    def get_source(self, fullname: str) -> str:
+        """The changed source, which the base class compiles and runs."""
+        return self.source
 
 
 def start(flip: Flip, tests: Path) -> int:

@@ -44,7 +44,7 @@ from frost.training.objective import anchoring_loss, objective, relative_loss, s
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 
-close = torch.testing.assert_close
+assert_close = torch.testing.assert_close
 SCALE, HURST = 0.25, 0.5      # λ = 1/4 and H = 1/2: every power of λ is a power of 2
 
 
@@ -81,7 +81,7 @@ def test_eq01_the_vector_field_is_transition_plus_input():
     hidden, x = vector(1.0, 2.0), vector(0.5, -1.0)
     length = 2.0**-20
     field = (euler_step(hidden, x, linear([2, 0], [0, 3]), linear([1, 1], [0, 4]), length) - hidden) / length
-    close(field, vector(2 * 1.0 + 0.5 - 1.0, 3 * 2.0 - 4.0), rtol=0, atol=1e-8)
+    assert_close(field, vector(2 * 1.0 + 0.5 - 1.0, 3 * 2.0 - 4.0), rtol=0, atol=1e-8)
 
 
 def test_eq02_the_output_is_readout_plus_feedthrough():
@@ -92,7 +92,7 @@ def test_eq02_the_output_is_readout_plus_feedthrough():
     model.head.readout.bias.data = torch.zeros(2).double()
     model.head.feedthrough.weight.data = torch.tensor([[2.0, 0.0], [1.0, 1.0]]).double()
     output, _ = model.read(State(hidden, None, model.head.feedthrough(x), 1))
-    close(output, vector(1 - 2 + 2 * 3, 0.5 + 4 + 3 + 5))
+    assert_close(output, vector(1 - 2 + 2 * 3, 0.5 + 4 + 3 + 5))
 
 
 def test_eq03_the_field_is_frozen_on_each_interval():
@@ -100,7 +100,7 @@ def test_eq03_the_field_is_frozen_on_each_interval():
     transition, input_map = nn.Tanh(), linear([1, 0], [0, 2])
     frozen = torch.tanh(hidden) + input_map(x)
     for length in (0.1, 0.5, 0.9):
-        close(euler_step(hidden, x, transition, input_map, length), hidden + length * frozen)
+        assert_close(euler_step(hidden, x, transition, input_map, length), hidden + length * frozen)
 
 
 def test_eq04_exact_discretisation_equals_many_small_steps_of_the_frozen_field():
@@ -109,17 +109,17 @@ def test_eq04_exact_discretisation_equals_many_small_steps_of_the_frozen_field()
     tau = hidden.clone()
     for _ in range(10_000):
         tau = tau + (torch.tanh(hidden) + input_map(x)) / 10_000
-    close(euler_step(hidden, x, transition, input_map), tau)
+    assert_close(euler_step(hidden, x, transition, input_map), tau)
 
 
 def test_eq04_basic_ssm_takes_the_exact_step():
     model = BasicSSM(nn.Flatten(), nn.Tanh(), channels=2, classes=2, depth=1).double()
     x, hidden = vector(3.0, 5.0), vector(0.3, -0.2)
     state = model.begin(x[:, :, None, None])
-    close(state.hidden, torch.zeros(1, 2).double())
+    assert_close(state.hidden, torch.zeros(1, 2).double())
     moved = model.step(state._replace(hidden=hidden)).hidden
-    close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map))
-    close(moved, hidden + torch.tanh(hidden) + x @ model.input_map.weight.t())
+    assert_close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map))
+    assert_close(moved, hidden + torch.tanh(hidden) + x @ model.input_map.weight.t())
 
 
 def test_eq04_blocks_of_the_baselines_add_their_input():
@@ -128,8 +128,8 @@ def test_eq04_blocks_of_the_baselines_add_their_input():
     vanilla = Vanilla(nn.Flatten(), lambda: block, channels=2, classes=2, depth=2).double()
     for model in (recurrent, vanilla):
         state = model.step(model.begin(vector(1.0, 1.0)[:, :, None, None]))
-        close(state.hidden, vector(3.0, 4.0))
-        close(model.step(state).hidden, vector(9.0, 16.0))
+        assert_close(state.hidden, vector(3.0, 4.0))
+        assert_close(model.step(state).hidden, vector(9.0, 16.0))
         assert model.step(state).step == 2
 
 
@@ -139,36 +139,36 @@ def test_eq06_the_field_of_the_base_system_drives_the_interpolation():
     hidden, x = vector(1.0, -2.0), vector(0.5, 0.25)
     transition, input_map = nn.Tanh(), linear([1, 0], [0, 2])
     field = torch.tanh(hidden) + input_map(x)
-    close(interpolate(hidden, field, scale_at()), euler_step(hidden, x, transition, input_map, SCALE))
+    assert_close(interpolate(hidden, field, scale_at()), euler_step(hidden, x, transition, input_map, SCALE))
 
 
 def test_eq07_a_transition_that_is_a_negative_gradient_descends():
     hidden = vector(3.0, -4.0)                     # E(h) = ‖h‖² / 2, ∇E = h
     moved = refine(hidden, -hidden, torch.zeros_like(hidden), scale_at())
-    close(moved, vector(2.25, -3.0))
-    close(descend(hidden, hidden, scale_at()), moved)
+    assert_close(moved, vector(2.25, -3.0))
+    assert_close(descend(hidden, hidden, scale_at()), moved)
     assert moved.norm() < hidden.norm()
 
 
 def test_eq08_interpolation_by_hand():
-    close(interpolate(vector(8.0, 4.0), vector(2.0, -6.0), scale_at()), vector(8.5, 2.5))
+    assert_close(interpolate(vector(8.0, 4.0), vector(2.0, -6.0), scale_at()), vector(8.5, 2.5))
 
 
 def test_eq08_is_the_residual_rule_at_hurst_zero():
     hidden, x, scale = vector(1.0, -2.0), vector(0.5, 0.25), scale_at(hurst=0.0)
     input_map, change = linear([1, 0], [0, 2]), torch.tanh(hidden)
     drive = Residual().drive(input_map, x, scale)
-    close(Residual()(hidden, change, drive, scale), interpolate(hidden, change + input_map(x), scale))
+    assert_close(Residual()(hidden, change, drive, scale), interpolate(hidden, change + input_map(x), scale))
 
 
 def test_eq09_the_input_process_is_slowed_and_enlarged():
     scaled = scaled_input_process(lambda time: 3 * time, scale_at())
-    close(scaled(torch.tensor(8.0).double()), torch.tensor(2.0 * 6.0).double())    # λ^{−H} = 2, x(8/4) = 6
+    assert_close(scaled(torch.tensor(8.0).double()), torch.tensor(2.0 * 6.0).double())    # λ^{−H} = 2, x(8/4) = 6
 
 
 def test_eq10_the_state_process_is_slowed():
     scaled = scaled_state_process(lambda time: time**2, scale_at())
-    close(scaled(torch.tensor(8.0).double()), torch.tensor(4.0).double())
+    assert_close(scaled(torch.tensor(8.0).double()), torch.tensor(4.0).double())
 
 
 def linear_system() -> tuple:
@@ -181,7 +181,7 @@ def test_eq11_the_scaled_state_moves_by_the_scaled_field():
     time = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     (velocity,) = torch.autograd.grad(scaled_state_process(hidden, scale_at())(time), time)
     later = SCALE * time.detach()
-    close(velocity, SCALE * (-hidden(later) + x(later)))
+    assert_close(velocity, SCALE * (-hidden(later) + x(later)))
 
 
 def test_eq12_the_scaled_system_has_the_form_of_the_base_system():
@@ -191,21 +191,21 @@ def test_eq12_the_scaled_system_has_the_form_of_the_base_system():
     state = scaled_state_process(hidden, scale)(time)
     (velocity,) = torch.autograd.grad(state, time, retain_graph=True)
     pushed = scaled_input_process(x, scale)(time)
-    close(velocity, (scaled_transition(lambda h: -h, state, scale) + scaled_input(lambda u: u, pushed, scale)))
+    assert_close(velocity, (scaled_transition(lambda h: -h, state, scale) + scaled_input(lambda u: u, pushed, scale)))
 
 
 def test_eq13_scaled_transition_by_hand():
-    close(scaled_transition(linear([2, 0], [0, -4]), vector(1.0, 3.0), scale_at()), vector(0.5, -3.0))
+    assert_close(scaled_transition(linear([2, 0], [0, -4]), vector(1.0, 3.0), scale_at()), vector(0.5, -3.0))
 
 
 def test_eq13_scaled_input_by_hand():
-    close(scaled_input(torch.square, vector(4.0, 6.0), scale_at()), vector(1.0, 2.25))   # ¼ · (½ x)²
+    assert_close(scaled_input(torch.square, vector(4.0, 6.0), scale_at()), vector(1.0, 2.25))   # ¼ · (½ x)²
 
 
 def test_eq13_short_form_for_a_linear_input_map():
     input_map, x = linear([1, 2], [3, 4]), vector(8.0, 16.0)
-    close(scaled_linear_input(input_map, x, scale_at()), input_map(x) / 8)               # λ^{1+H} = 1/8
-    close(scaled_linear_input(input_map, x, scale_at()), scaled_input(input_map, x, scale_at()))
+    assert_close(scaled_linear_input(input_map, x, scale_at()), input_map(x) / 8)               # λ^{1+H} = 1/8
+    assert_close(scaled_linear_input(input_map, x, scale_at()), scaled_input(input_map, x, scale_at()))
 
 
 @pytest.mark.parametrize(("form", "value"), [("exp", 1.75), ("exp", 0.3), ("sigmoid", 0.3)])
@@ -219,12 +219,12 @@ def test_eq13_powers_of_the_scale(form, value):
 def test_eq14_eq15_every_term_as_printed_by_hand():
     hidden, change, drive = vector(8.0, 4.0), vector(2.0, -4.0), vector(1.0, 0.5)
     # ¾·8 + (¼·8 + ¼·2 + 1) and ¾·4 + (¼·4 − ¼·4 + ½)
-    close(refine_as_printed(hidden, change, drive, scale_at()), vector(9.5, 3.5))
+    assert_close(refine_as_printed(hidden, change, drive, scale_at()), vector(9.5, 3.5))
 
 
 def test_eq14_eq15_the_short_form_equals_the_printed_one():
     hidden, change, drive = torch.randn(3, 4, 5).double(), torch.randn(3, 4, 5).double(), torch.randn(3, 4, 5).double()
-    close(refine(hidden, change, drive, scale_at()), refine_as_printed(hidden, change, drive, scale_at()))
+    assert_close(refine(hidden, change, drive, scale_at()), refine_as_printed(hidden, change, drive, scale_at()))
 
 
 def test_eq14_the_gate_interpolates_or_adds():
@@ -234,14 +234,14 @@ def test_eq14_the_gate_interpolates_or_adds():
         rule = Gated(2, form).double()
         rule.gate.weight.data.zero_()
         rule.gate.bias.data.fill_(math.log(3))          # σ = 3/4
-        close(rule(hidden, change, drive, scale_at()), expected)
+        assert_close(rule(hidden, change, drive, scale_at()), expected)
 
 
 def test_eq14_the_contractive_rule_is_the_printed_update_with_a_pull():
     hidden, target, drive = vector(8.0, 4.0), vector(2.0, -4.0), vector(1.0, 0.5)
     moved = Contractive()(hidden, target, drive, scale_at())
-    close(moved, refine_as_printed(hidden, target - hidden, drive, scale_at()))
-    close(moved, 0.75 * hidden + 0.25 * target + drive)
+    assert_close(moved, refine_as_printed(hidden, target - hidden, drive, scale_at()))
+    assert_close(moved, 0.75 * hidden + 0.25 * target + drive)
 
 
 def test_eq14_the_contractive_rule_states_its_constant():
@@ -253,9 +253,9 @@ def test_lemma33_a_scaled_step_on_scaled_input_is_an_euler_step_of_the_base_syst
     model = two_channel_frost()
     x, hidden = vector(3.0, -5.0), vector(0.3, -0.2)
     state = model.begin((SCALE**-HURST * x)[:, :, None, None])
-    close(state.hidden, torch.zeros(1, 2).double())
+    assert_close(state.hidden, torch.zeros(1, 2).double())
     moved = model.step(state._replace(hidden=hidden, step=1)).hidden
-    close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map, SCALE), rtol=1e-6, atol=1e-6)
+    assert_close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map, SCALE), rtol=1e-6, atol=1e-6)
 
 
 def test_eq16_the_scaled_output_satisfies_the_output_equation():
@@ -263,20 +263,20 @@ def test_eq16_the_scaled_output_satisfies_the_output_equation():
     x, hidden = vector(3.0, -5.0), vector(0.3, -0.2)
     state = model.begin(x[:, :, None, None])
     output, _ = model.read(state._replace(hidden=hidden))
-    close(SCALE**HURST * output, model.head.readout(hidden) + model.head.feedthrough(SCALE**HURST * x))
+    assert_close(SCALE**HURST * output, model.head.readout(hidden) + model.head.feedthrough(SCALE**HURST * x))
 
 
 def test_eq17_scaled_readout_by_hand():
-    close(scaled_readout(linear([1, 2]), vector(3.0, 5.0), scale_at()), torch.tensor([[26.0]]).double())
+    assert_close(scaled_readout(linear([1, 2]), vector(3.0, 5.0), scale_at()), torch.tensor([[26.0]]).double())
 
 
 def test_eq17_scaled_feedthrough_by_hand():
-    close(scaled_feedthrough(torch.square, vector(4.0, 6.0), scale_at()), vector(8.0, 18.0))   # 2 · (½ x)²
+    assert_close(scaled_feedthrough(torch.square, vector(4.0, 6.0), scale_at()), vector(8.0, 18.0))   # 2 · (½ x)²
 
 
 def test_eq17_a_linear_feedthrough_does_not_change():
     feedthrough, x = linear([1, 2], [3, 4]), vector(3.0, 5.0)
-    close(scaled_feedthrough(feedthrough, x, scale_at()), feedthrough(x))
+    assert_close(scaled_feedthrough(feedthrough, x, scale_at()), feedthrough(x))
 
 
 @pytest.mark.parametrize("hurst", [0.0, 0.8])
@@ -285,14 +285,14 @@ def test_eq17_a_folded_model_gives_the_same_outputs(hurst, images):
         model = small_frost(FrostConfig(depth=6, hurst=hurst, scale_init=0.4, start=start)).eval()
         with torch.no_grad():
             ours, folded = model(images), fold(model)(images)
-        close(folded.outputs, ours.outputs, rtol=1e-5, atol=1e-5)
-        close(folded.score_logits, ours.score_logits, rtol=1e-5, atol=1e-5)
+        assert_close(folded.outputs, ours.outputs, rtol=1e-5, atol=1e-5)
+        assert_close(folded.score_logits, ours.score_logits, rtol=1e-5, atol=1e-5)
 
 
 def test_eq17_a_transition_that_ends_in_no_linear_map_folds_too(images):
     model = small_frost(FrostConfig(depth=4, scale_init=0.4), transition=nn.Tanh()).eval()
     with torch.no_grad():
-        close(fold(model)(images).outputs, model(images).outputs, rtol=1e-5, atol=1e-5)
+        assert_close(fold(model)(images).outputs, model(images).outputs, rtol=1e-5, atol=1e-5)
 
 
 # --- §4: halting -----------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_eq18_equal_losses_still_get_distinct_ranks():
 
 
 def test_eq18_the_gain_that_is_left_leaves_out_the_last_step():
-    close(difficulty(LOSSES, "gain"), torch.tensor([[0.8, 0.1], [2.6, 2.1]]))
+    assert_close(difficulty(LOSSES, "gain"), torch.tensor([[0.8, 0.1], [2.6, 2.1]]))
 
 
 def test_eq18_easy_and_hard_sets_by_hand():
@@ -334,8 +334,8 @@ def test_eq19_the_score_is_the_sigmoid_of_a_linear_map():
     score.linear.weight.data = torch.tensor([[1.0, -2.0]])
     score.linear.bias.data = torch.tensor([0.5])
     logit = score(torch.tensor([[3.0, 1.0]]))
-    close(logit, torch.tensor([1.5]))
-    close(score_of(logit), torch.tensor([1 / (1 + math.exp(-1.5))]))
+    assert_close(logit, torch.tensor([1.5]))
+    assert_close(score_of(logit), torch.tensor([1 / (1 + math.exp(-1.5))]))
 
 
 @pytest.mark.parametrize("logit", [-3.0, 0.0, 2.0])
@@ -372,7 +372,7 @@ def random_scores(images: int = 7, steps: int = 5):
 
 
 def test_eq21_the_task_loss_is_the_mean_of_the_last_step():
-    close(task_loss(LOSSES), torch.tensor(0.25))
+    assert_close(task_loss(LOSSES), torch.tensor(0.25))
 
 
 def test_eq21_step_losses_are_cross_entropies():
@@ -380,7 +380,7 @@ def test_eq21_step_losses_are_cross_entropies():
     for i in range(4):
         for t in range(3):
             expected = outputs[i, t].exp().sum().log() - outputs[i, t, labels[i]]
-            close(step_losses(outputs, labels)[i, t], expected)
+            assert_close(step_losses(outputs, labels)[i, t], expected)
 
 
 def test_eq22_relative_loss_equals_a_double_loop():
@@ -434,13 +434,13 @@ def test_eq24_the_total_is_the_weighted_sum():
     labels = torch.tensor([0, 1, 2, 0, 1, 2])
     config = HaltingConfig(relative_weight=0.7, anchoring_weight=0.3)
     parts = objective(trajectory, labels, config)
-    close(parts.total, parts.task + 0.7 * parts.relative + 0.3 * parts.anchoring)
+    assert_close(parts.total, parts.task + 0.7 * parts.relative + 0.3 * parts.anchoring)
     losses = step_losses(trajectory.outputs, labels)
-    close(parts.task, losses[:, -1].mean())
-    close(parts.relative, relative_loss(trajectory.score_logits, parts.easy, parts.hard, config.margin))
-    close(parts.anchoring, anchoring_loss(trajectory.score_logits, parts.easy, parts.hard))
+    assert_close(parts.task, losses[:, -1].mean())
+    assert_close(parts.relative, relative_loss(trajectory.score_logits, parts.easy, parts.hard, config.margin))
+    assert_close(parts.anchoring, anchoring_loss(trajectory.score_logits, parts.easy, parts.hard))
     deep = objective(trajectory, labels, config, deep_supervision=0.5)
-    close(deep.total, parts.total + 0.5 * losses.mean())
+    assert_close(deep.total, parts.total + 0.5 * losses.mean())
 
 
 # --- App. B: contraction ---------------------------------------------------------------------------------------------
@@ -458,8 +458,8 @@ def test_eq25_the_map_of_the_theorem_by_hand():
     rule = Theorem(2).double()
     rule.bias.data = torch.tensor([0.5, -8.0]).double()
     drive = rule.drive(linear([1, 0], [0, 2]), vector(1.0, 1.0), scale_at())
-    close(drive, vector(1.0, 2.0))
-    close(rule(torch.zeros(1, 2).double(), vector(4.0, 8.0), drive, scale_at()), vector(2.5, 0.0))
+    assert_close(drive, vector(1.0, 2.0))
+    assert_close(rule(torch.zeros(1, 2).double(), vector(4.0, 8.0), drive, scale_at()), vector(2.5, 0.0))
 
 
 def test_eq26_to_eq29_no_pair_is_pulled_apart_by_more_than_the_constant():
@@ -472,8 +472,8 @@ def test_eq26_to_eq29_no_pair_is_pulled_apart_by_more_than_the_constant():
     moved = (step(first) - step(second)).norm(dim=1)
     linearised = (0.6 * (first - second) @ rotation.t()).norm(dim=1)
     assert (moved <= linearised + 1e-12).all()                                                   # (26)–(28)
-    close(linearised, constant * (first - second).norm(dim=1), rtol=1e-6, atol=0)                # (29), Â orthogonal
-    close(stability.expansion(step, first, second), moved / (first - second).norm(dim=1))
+    assert_close(linearised, constant * (first - second).norm(dim=1), rtol=1e-6, atol=0)         # (29), Â orthogonal
+    assert_close(stability.expansion(step, first, second), moved / (first - second).norm(dim=1))
 
 
 def contraction(constant: float = 0.5) -> tuple:
@@ -537,7 +537,7 @@ def test_eq36_the_jacobian_of_many_steps_is_the_product_of_jacobians():
         before = 0.6 * hidden @ rotation.t() + drive + rule.bias
         product = torch.diag((before[0] > 0).double()) @ (0.6 * rotation) @ product
         hidden = step(hidden)
-    close(whole, product, rtol=1e-6, atol=1e-9)
+    assert_close(whole, product, rtol=1e-6, atol=1e-9)
 
 
 def test_eq37_to_eq39_the_jacobian_norm_is_found_and_bounded():
@@ -572,6 +572,6 @@ def test_eq41_states_of_a_contraction_approach_the_fixed_point():
         hidden = step(hidden)
         states.append(hidden)
     found = stability.fixed_point(step, torch.zeros(1, 1).double())
-    close(found, limit)
+    assert_close(found, limit)
     errors = stability.distances(torch.stack(states, dim=1), found)[0]
-    close(errors, limit.item() * 0.5 ** torch.arange(1, 31).double(), rtol=1e-3, atol=1e-9)
+    assert_close(errors, limit.item() * 0.5 ** torch.arange(1, 31).double(), rtol=1e-3, atol=1e-9)

@@ -1,7 +1,8 @@
 """λ, H, and the scaled operators A_λ, B_λ, C_λ, D_λ (§3.3, Eqs. 9–13, 16, 17).
 
-The operators are stated here for any A, B, C, D. The model takes the short forms that hold for linear B and D:
-B_λ(x) = λ^{1+H} B(x) and D_λ(x) = D(x).
+The operators and processes are stated here for any A, B, C, D, as the paper derives them. The model itself takes the
+short forms that hold for linear B and D, B_λ(x) = λ^{1+H} B(x) and D_λ(x) = D(x); the general ones are what tests
+compare them with.
 """
 
 from __future__ import annotations

@@ -1,0 +1,35 @@
+"""What a step costs: FROST's rules and the baselines, both backbones of the paper, counted by running them.
+
+    python benchmarks/costs.py            # seconds
+
+Prints the table of docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from frost.report.tables import si, table
+from frost.workflows.describe import describe
+
+MODELS = (("vanilla", []), ("recurrent", []), ("basic-ssm", []), ("frost", []), ("frost", ["rule=gated"]),
+          ("frost", ["rule=contractive"]), ("frost", ["rule=theorem"]))
+
+
+def cost_table() -> str:
+    """One line a model."""
+    rows = []
+    for size in ("vit-b16", "resnet50"):
+        recurrent, _, _ = describe(f"recurrent-{size}", [])
+        for architecture, changes in MODELS:
+            ours, paper, config = describe(f"{architecture}-{size}", list(changes))
+            rule = f", {config.rule}" if architecture == "frost" else ""
+            ratio = ours.flops_per_step / recurrent.flops_per_step
+            theirs = ["", ""] if paper is None or changes else [
+                si(paper.parameters), si(paper.flops * ours.depth / paper.mean_depth)]
+            rows.append([f"{architecture}-{size}{rule}", si(ours.parameters), si(ours.parameters_without_head),
+                         si(ours.flops_once), si(ours.flops_per_step), f"{ratio:.3f}", si(ours.flops_full_depth), *theirs])
+    return table(["model", "parameters", "without head", "FLOPs once", "per step", "÷ recurrent", "at full depth",
+                  "paper: parameters", "FLOPs"], rows)
+
+
+if __name__ == "__main__":
+    print(cost_table())
