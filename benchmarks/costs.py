@@ -26,7 +26,8 @@ def cost_table() -> str:
             theirs = ["", ""] if paper is None or changes else [
                 si(paper.parameters), si(paper.flops * ours.depth / paper.mean_depth)]
             rows.append([f"{architecture}-{size}{rule}", si(ours.parameters), si(ours.parameters_without_head),
-                         si(ours.flops_once), si(ours.flops_per_step), f"{ratio:.3f}", si(ours.flops_full_depth), *theirs])
+                         si(ours.flops_once), si(ours.flops_per_step), f"{ratio:.3f}", si(ours.flops_full_depth),
+                         *theirs])
     return table(["model", "parameters", "without head", "FLOPs once", "per step", "÷ recurrent", "at full depth",
                   "paper: parameters", "FLOPs"], rows)
 
