@@ -6,9 +6,10 @@
     theorem       the map of App. B, σ(λÂh + Bx + b) with ‖Â‖ ≤ 1: a contraction with L ≤ λ
 
 `euler_step`, `interpolate`, `descend` and `refine_as_printed` are the paper's own steps on the way, written out; tests
-compare the rules with them. A rule sees the value `change` of the transition at h_t, not the transition: at h_0 = 0 that
-value is the same for every image and may come from a cache. Paper choice: (14) and (15) cancel to h + λA(h) + B_λ(x), so
-λ alone does not contract; App. B analyses another map and App. C describes a third, hence the four names.
+compare the rules with them. A rule sees the value `change` of the transition at h_t, not the transition: at h_0 = 0
+that value is the same for every image and may come from a cache. Paper choice: (14) and (15) cancel to
+h + λA(h) + B_λ(x), so λ alone does not contract; App. B analyses another map and App. C describes a third, hence the
+four names.
 """
 
 from __future__ import annotations

@@ -119,11 +119,11 @@ class Frost(IterativeModel):
         """h_t → h_{t+1} (14); from h_0 = 0 the transition's value is the same for every image and is cached."""
         assert state.drive is not None
         is_first = state.step == 0 and self.config.start == "zero"
-        version = None if state.hidden.is_inference() else state.hidden._version
+        version = _version_of(state.hidden)
         change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
                   else self.transition(state.hidden))
         self._check_change(state.hidden, change)
-        if version is not None and state.hidden._version != version:
+        if _version_of(state.hidden) != version:
             raise ValueError(f"transition must not change its input in place, as {type(self.transition).__name__} "
                              "does; use inplace=False, or h = h + f(h) instead of h += f(h).")
         hidden = self.rule(state.hidden, change, state.drive, self.scale)
@@ -168,6 +168,11 @@ def _image_channels(stem: nn.Module) -> int | None:
     """How many channels an image must have, where the stem begins with a convolution; else unknown."""
     first = stem[0] if isinstance(stem, nn.Sequential) and len(stem) else stem
     return first.in_channels if isinstance(first, nn.Conv2d) else None
+
+
+def _version_of(tensor: Tensor) -> int | None:
+    """How often a tensor was written to in place; None where PyTorch does not count."""
+    return None if torch.compiler.is_compiling() or tensor.is_inference() else tensor._version
 
 
 def check_keeps_shape(transition: nn.Module, channels: int) -> None:

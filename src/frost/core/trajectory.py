@@ -122,14 +122,13 @@ class IterativeModel(nn.Module, ABC):
             keep_states: False saves the memory of h_1…h_T where only outputs and scores are needed.
             isolate_score: True keeps halting gradients out of everything but the score (`halting.stop_gradient`).
         """
-        check_shape(images, self.image_channels, self.image_size)
-        check_finite(images)
         depth = self.depth if depth is None else depth
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
         states, outputs, score_logits = [], [], []
         with one_unrolling():
             state = self.begin(images)
+            check_finite(images)
             for _ in range(depth):
                 state = self.step(state)
                 output, score_logit = self.read(state, isolate_score)
