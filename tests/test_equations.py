@@ -24,7 +24,7 @@ from frost.core.dynamics import (
     refine,
     refine_as_printed,
 )
-from frost.core.model import Frost, FrostConfig
+from frost.core.model import Frost, FrostConfig, branch
 from frost.core.scaling import (
     Scale,
     scaled_feedthrough,
@@ -247,6 +247,17 @@ def test_eq14_the_contractive_rule_is_the_printed_update_with_a_pull():
 def test_eq14_the_contractive_rule_states_its_constant():
     assert Contractive().lipschitz(0.5, scale_at()) == pytest.approx(0.75 + 0.125)
     assert Contractive().lipschitz(0.5, scale_at(1.5)) == pytest.approx(0.5 + 0.75)
+
+
+def test_eq14_a_branch_is_the_block_without_its_input():
+    hidden = vector(8.0, 4.0)
+    assert_close(branch(linear([3, 0], [0, 5]))(hidden), vector(16.0, 16.0))
+
+
+def test_eq14_steps_are_counted():
+    model = two_channel_frost()
+    state = model.step(model.step(model.begin(vector(3.0, -5.0)[:, :, None, None])))
+    assert state.step == 2
 
 
 def test_lemma33_a_scaled_step_on_scaled_input_is_an_euler_step_of_the_base_system():
