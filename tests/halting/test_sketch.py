@@ -68,7 +68,7 @@ def test_our_error_is_no_worse_than_that_of_apache_datasketches():
         for q in (0.1, 0.25, 0.5, 0.75, 0.9):
             ours.append(abs(np.searchsorted(ordered, sketch.quantile(q)) / values.size - q))
             theirs.append(abs(np.searchsorted(ordered, oracle.get_quantile(q)) / values.size - q))
-    assert np.mean(ours) <= 2 * np.mean(theirs)    # theirs cannot be seeded; ours is about equal
+    assert np.mean(ours) <= 1.5 * np.mean(theirs)    # theirs cannot be seeded; the ratio lies between 0.8 and 1
     assert rank_error(200) == pytest.approx(oracle.normalized_rank_error(False), abs=2e-4)
 
 
