@@ -9,11 +9,11 @@ checks the size and SHA-256 of each file before a tensor is used. No pickle anyw
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +21,14 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_model
 
+from frost import directory
 from frost.config import from_dict
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration
 from frost.zoo.registry import ModelConfig, build
 
-MANIFEST, WEIGHTS, CONFIG, CALIBRATION = "MANIFEST.json", "weights.safetensors", "config.json", "calibration.json"
-FORMAT = 1
-LARGEST_JSON = 64 * 2**20
+WEIGHTS, CONFIG, CALIBRATION = "weights.safetensors", "config.json", "calibration.json"
+CHECKPOINTS = "checkpoints"   # the folder in a run that is being trained where its resume points lie
 
 
 class Run(NamedTuple):
@@ -60,41 +60,82 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
     """
     path = Path(os.path.abspath(path))    # also takes out "..", which cannot be renamed
     check_destination(path)
-    for name in extras or {}:
-        if not name or Path(name).name != name or name in (MANIFEST, WEIGHTS, CONFIG, CALIBRATION):
-            raise ValueError(f"extras are plain names of further files, got '{name}'.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    try:
-        save_model(model, str(building / WEIGHTS))
-        _write_json(building / CONFIG, dict(config))
-        if calibration is not None:
-            if calibration.weights_hash != weights_hash(model):
-                raise ValueError("the calibration was made for other weights; calibrate this model first.")
-            _write_json(building / CALIBRATION, calibration.to_dict())
-        for name, content in (extras or {}).items():
-            (building / name).write_bytes(content)
-        files = {file.name: _facts(file) for file in sorted(building.iterdir())}
-        _write_json(building / MANIFEST, {"format": FORMAT, "torch": torch.__version__,
-                                          "threads": torch.get_num_threads(), "files": files})
-        for file in building.iterdir():
-            _fsync(file)
-        _fsync(building)
-        building.chmod(0o755)   # mkdtemp keeps others out
+    with directory.built_aside(path) as building:
+        write_files(building, model, config, calibration, extras)
         _move_into_place(building, path)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+
+
+def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,
+           extras: Mapping[str, bytes] | None = None) -> None:
+    """Make the folder of a training that has ended a run directory: its files move in one by one, the manifest last.
+
+    Until then the folder is no run; what else lies there, such as the logbook, stays.
+    """
+    with directory.built_aside(path / "run") as building:
+        write_files(building, model, config, calibration, extras)
+        names = sorted(file.name for file in building.iterdir() if file.name != directory.MANIFEST)
+        for name in (*names, directory.MANIFEST):
+            (building / name).rename(path / name)
+    directory.fsync(path)
+
+
+def write_files(folder: Path, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,
+                extras: Mapping[str, bytes] | None = None) -> None:
+    """Everything that makes an empty folder a run directory, sealed and on the disk."""
+    for name in extras or {}:
+        if not name or Path(name).name != name or name in (directory.MANIFEST, WEIGHTS, CONFIG, CALIBRATION):
+            raise ValueError(f"extras are plain names of further files, got '{name}'.")
+    save_model(model, str(folder / WEIGHTS))
+    directory.write_json(folder / CONFIG, dict(config))
+    if calibration is not None:
+        if calibration.weights_hash != weights_hash(model):
+            raise ValueError("the calibration was made for other weights; calibrate this model first.")
+        directory.write_json(folder / CALIBRATION, calibration.to_dict())
+    for name, content in (extras or {}).items():
+        (folder / name).write_bytes(content)
+    directory.seal(folder, {"torch": torch.__version__, "threads": torch.get_num_threads()})
+
+
+def pretrained() -> dict[str, Path]:
+    """The runs that come with the package, by name."""
+    shelf = Path(str(resources.files("frost"))) / "pretrained"
+    return {run.name: run for run in sorted(shelf.iterdir()) if run.is_dir()} if shelf.is_dir() else {}
+
+
+def locate(path: Path | str) -> Path:
+    """The run directory behind a path or the name of a pretrained run; an existing folder wins.
+
+    A folder where a training still goes on, or was interrupted, stands for its newest whole checkpoint.
+    """
+    folder = Path(path)
+    if not folder.exists() and str(path) in pretrained():
+        return pretrained()[str(path)]
+    if not (folder / directory.MANIFEST).exists() and (folder / CHECKPOINTS).is_dir():
+        return newest(folder / CHECKPOINTS) or folder
+    return folder
+
+
+def newest(checkpoints: Path) -> Path | None:
+    """The newest checkpoint that verifies; None if there is none."""
+    for candidate in sorted(checkpoints.glob("step-*"), reverse=True):
+        try:
+            verify(candidate)
+        except (ValueError, OSError):
+            continue
+        return candidate
+    return None
 
 
 def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     """Verify and read a run directory; the model comes back in evaluation mode.
 
     Args:
+        path: a folder, or the name of a run that comes with the package, such as "digits".
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
-    path = Path(path)
+    path = locate(path)
     manifest = verify(path)
-    config = _read_json(path / CONFIG)
+    config = directory.read_json(path / CONFIG)
     if model is None:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
@@ -103,7 +144,7 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     model.eval()
     calibration = None
     if CALIBRATION in manifest["files"]:
-        calibration = Calibration.from_dict(_read_json(path / CALIBRATION))
+        calibration = Calibration.from_dict(directory.read_json(path / CALIBRATION))
         if calibration.weights_hash != weights_hash(model):
             raise ValueError(f"{path / CALIBRATION} belongs to other weights; calibrate the run again.")
     return Run(path, model, calibration, config)
@@ -130,27 +171,11 @@ def verify(path: Path) -> dict[str, Any]:
     """Check a run directory against its manifest, which is returned; anything amiss is a ValueError naming the file."""
     if not path.is_dir():
         aside = next(path.absolute().parent.glob(f".{path.name}.*.old/{path.name}"), None)
-        hint = (f"frost demo --out {path} makes one" if aside is None else
+        names = ", ".join(pretrained())
+        hint = (f"frost demo --out {path} makes one, and these come with the package: {names}" if aside is None else
                 f"a save was cut short, and the older run lies in {aside}: move it back")
         raise ValueError(f"there is no run at {path}; {hint}.")
-    if not (path / MANIFEST).is_file():
-        raise ValueError(f"{path} is not a whole run: it has no {MANIFEST}.")
-    manifest = _read_json(path / MANIFEST)
-    files = manifest.get("files")
-    if manifest.get("format") != FORMAT:
-        raise ValueError(f"{path / MANIFEST} has format {manifest.get('format')!r}, this frost reads {FORMAT}.")
-    if not isinstance(files, dict):
-        raise ValueError(f"{path / MANIFEST} does not list its files.")
-    for name in (WEIGHTS, CONFIG):
-        if name not in files:
-            raise ValueError(f"{path / MANIFEST} does not list {name}.")
-    for name, facts in files.items():
-        file = path / name
-        if Path(name).name != name or file.is_symlink() or not file.is_file():
-            raise ValueError(f"{file} is missing or is no plain file.")
-        if _facts(file) != facts:
-            raise ValueError(f"{file} is damaged: its size or SHA-256 is not that of the manifest.")
-    return manifest
+    return directory.verify(path, (WEIGHTS, CONFIG))
 
 
 def check_destination(path: Path) -> None:
@@ -167,7 +192,7 @@ def check_destination(path: Path) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     try:
-        listed = set(verify(path)["files"]) | {MANIFEST}
+        listed = set(verify(path)["files"]) | {directory.MANIFEST}
     except ValueError as error:
         raise ValueError(f"{path} exists and holds something else ({error}) Choose another --out.") from error
     strangers = sorted(file.name for file in path.iterdir() if file.name not in listed)
@@ -195,34 +220,4 @@ def _move_into_place(building: Path, path: Path) -> None:
             aside.rmdir()
             raise
         shutil.rmtree(aside)
-    _fsync(path.parent)
-
-
-def _write_json(file: Path, values: Mapping[str, Any]) -> None:
-    file.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    if file.stat().st_size > LARGEST_JSON:
-        raise ValueError(f"{file} is larger than a run's JSON can be.")
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not JSON ({error}).") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{file} does not hold an object.")
-    return values
-
-
-def _facts(file: Path) -> dict[str, Any]:
-    """What the manifest says of a file."""
-    with file.open("rb") as stream:
-        return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    directory.fsync(path.parent)

@@ -58,6 +58,41 @@ def _demo_options(words: argparse.ArgumentParser) -> None:
                        help="folder for the run and its picture (default: %(default)s)")
 
 
+def _train_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("recipe", metavar="RECIPE", help="for instance digits or cifar100-cpu; `frost recipes` lists them")
+    words.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
+    _add_data(words)
+    words.add_argument("--resume", action="store_true",
+                       help="go on from the newest checkpoint in RUN; start if there is none")
+    words.add_argument("--tensorboard", action="store_true", help="write event files to RUN/tensorboard as well")
+
+
+def _add_data(words: argparse.ArgumentParser) -> None:
+    words.add_argument("--data", type=Path, metavar="DIR", help="folder with the data set (default: the cache folder)")
+    words.add_argument("--download", action="store_true", help="fetch a public data set that is missing")
+
+
+def _evaluate_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
+    _add_data(words)
+    words.add_argument("--quantiles", type=float, nargs="+", metavar="Q",
+                       help="of the halting score, in [0, 1]; 1 is full depth (default: those of the paper's Table 2)")
+    words.add_argument("--split", choices=("test", "validation"), default="test",
+                       help="images to measure on (default: %(default)s); choose settings on validation")
+
+
+def _predict_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
+    words.add_argument("files", type=Path, nargs="+", metavar="FILE", help="PNG, JPEG or WebP images, or folders of them")
+    budget = words.add_mutually_exclusive_group()
+    budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by its halting score")
+    budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
+
+
+def _recipes_options(words: argparse.ArgumentParser) -> None:
+    pass
+
+
 def _describe_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("model", metavar="MODEL",
                        help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
@@ -72,6 +107,37 @@ def _demo(arguments: argparse.Namespace) -> Answer:
     return result.to_json(), text(result)
 
 
+def _train(arguments: argparse.Namespace) -> Answer:
+    from frost.config import override
+    from frost.recipes import recipe
+    from frost.workflows.train import text, train
+
+    config = override(recipe(arguments.recipe), arguments.assignments)
+    result = train(config, arguments.out, data_folder=arguments.data, resume=arguments.resume,
+                   download=arguments.download, tensorboard=arguments.tensorboard, command=("frost", *arguments.words))
+    return result.to_json(), text(result)
+
+
+def _recipes(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.recipes import as_json, as_text
+
+    return as_json(), as_text()
+
+
+def _evaluate(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.evaluate import evaluate, text
+
+    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, download=arguments.download)
+    return result.to_json(), text(result)
+
+
+def _predict(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.predict import predict, text
+
+    result = predict(arguments.run, arguments.files, quantile=arguments.quantile, depth=arguments.depth)
+    return result.to_json(), text(result)
+
+
 def _describe(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.describe import as_json, as_text, describe
 
@@ -81,6 +147,11 @@ def _describe(arguments: argparse.Namespace) -> Answer:
 
 VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
+    "recipes": Verb("named runs, one line each", _recipes, _recipes_options),
+    "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
+    "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
+                     _evaluate_options),
+    "predict": Verb("the class of each image, and the steps it took", _predict, _predict_options),
     "describe": Verb("parameters, FLOPs once per image and per step", _describe, _describe_options),
 }
 
@@ -94,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in VERBS:
         return _complain(f"there is no verb '{words[0]}'. {suggest(words[0], VERBS)}", 2)
     arguments = parser().parse_args(words)
+    arguments.words = words
     if arguments.version:
         from importlib.metadata import version
         print(f"frost {version('frost-ssm')}")
@@ -110,8 +182,8 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     """Call the workflow, print its answer, and turn what may go wrong into an exit status."""
     try:
         as_json, as_text = verb.action(arguments)
-    except KeyboardInterrupt:
-        return _complain("interrupted.", 130)
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "interrupted.", getattr(stop, "status", 130))
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise

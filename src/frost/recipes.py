@@ -7,17 +7,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from frost.config import suggest
+from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
-from frost.training.loop import TrainConfig
+from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, ModelConfig
+
+
+Name = Literal["digits", "fashion-mnist", "cifar100-short", "cifar100-cpu", "cifar100", "imagenet100-resnet50",
+               "imagenet100-vit-b16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Everything that decides a run: `--set model.…`, `--set halting.…`, `--set train.…`."""
+    """Everything that decides a run: `--set data=…`, `--set model.…`, `--set halting.…`, `--set train.…`."""
 
-    recipe: Literal["digits"]
-    data: Literal["digits"]
+    recipe: Name
+    data: Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "imagenet100", "folder"]
     model: ModelConfig
     halting: HaltingConfig = field(default_factory=HaltingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -32,7 +37,8 @@ def digits() -> RunConfig:
         recipe="digits", data="digits",
         model=SIZES["resnet-8px"],
         halting=HaltingConfig(rank_by="gain"),
-        train=TrainConfig(epochs=40, batch=64, learning_rate=1.2e-2, deep_supervision=0.5, shift=1),
+        train=TrainConfig(epochs=40, batch=64, learning_rate=1.2e-2, deep_supervision=0.5,
+                          augment=Augmentation(shift=1), precision="float32"),
     )
 
 

@@ -10,7 +10,8 @@ from frost.analysis import stability
 from frost.core.model import Frost
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig
-from frost.training.loop import TrainConfig, fit
+from frost.training.loop import fit
+from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build
 
 FORMS = {"convolutional": "resnet-8px", "token": "vit-8px"}

@@ -5,16 +5,19 @@ from itertools import pairwise
 import pytest
 import torch
 
+from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.data.splits import Split
 from frost.halting.ranking import HaltingConfig
-from frost.training.loop import TrainConfig, fit, run_frozen
+from frost.training.evaluate import run_frozen
+from frost.training.loop import fit
+from frost.training.settings import TrainConfig
 from frost.training.objective import objective
 from frost.training.optim import learning_rate_at, parameter_groups
 from frost.zoo.registry import SIZES, build, named
 
 DATA = Split(torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 10)
-CONFIG = TrainConfig(epochs=3, batch=10, learning_rate=0.01, shift=1)
+CONFIG = TrainConfig(epochs=3, batch=10, learning_rate=0.01, augment=Augmentation(shift=1))
 
 
 def losses_of(config=CONFIG, halting=None, name="frost-resnet-8px"):
@@ -36,7 +39,7 @@ def test_training_is_bit_repeatable():
 
 
 def test_another_seed_orders_the_images_differently():
-    assert losses_of() != losses_of(TrainConfig(epochs=3, batch=10, learning_rate=0.01, shift=1, seed=1))
+    assert losses_of() != losses_of(TrainConfig(epochs=3, batch=10, learning_rate=0.01, augment=Augmentation(shift=1), seed=1))
 
 
 @pytest.mark.parametrize("name", ["vanilla-resnet-8px", "recurrent-vit-8px", "basic-ssm-resnet-8px"])
@@ -138,7 +141,7 @@ def test_frozen_trajectories_do_not_depend_on_the_batch_they_ran_in():
 
 
 @pytest.mark.parametrize("fields", [
-    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"shift": -1}])
+    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"average": 1.0}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         TrainConfig(**fields)

@@ -98,10 +98,15 @@ def forget(module: nn.Module) -> None:
 
 
 @contextmanager
-def one_unrolling() -> Iterator[None]:
-    """While the block runs, compute what depends on weights alone once, gradients included."""
+def one_unrolling(apart: bool = False) -> Iterator[None]:
+    """While the block runs, compute what depends on weights alone once, gradients included.
+
+    Args:
+        apart: share nothing with an unrolling around this one, for a part that will be run again by itself, as
+            gradient checkpointing does.
+    """
     outer = getattr(_unrolling, "values", None)
-    _unrolling.values = {} if outer is None else outer
+    _unrolling.values = {} if outer is None or apart else outer
     try:
         yield
     finally:

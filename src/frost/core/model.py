@@ -131,7 +131,7 @@ class Frost(IterativeModel):
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C_λ(h_t) + D(x) (2), (16), (17), and the logit of the score (19)."""
-        features = pool(self.norm(state.hidden))
+        features = self.norm.pooled(state.hidden) if isinstance(self.norm, ChannelNorm) else pool(state.hidden)
         output = scaled_readout(self.head.readout, features, self.scale) + state.feedthrough
         return output, self.head.score(features.detach() if isolate_score else features)
 

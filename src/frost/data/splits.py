@@ -1,4 +1,4 @@
-"""A data set as tensors, and the fixed rule that divides it.
+"""A data set as splits of images with labels, and the fixed rule that divides it.
 
 Every split is stratified: each class gives the same share. Which images it gives depends on the labels alone, so the
 splits are the same on every machine and in every run.
@@ -6,31 +6,72 @@ splits are the same on every machine and in every run.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+VALIDATION_SHARE, VALIDATION_MOST = 0.1, 5_000   # of the official training images; they are never trained on
+
+Report = Callable[[str, int, int], None]   # is told what is being done, how much of it is done, and of how much
+
+
+class Images(Protocol):
+    """Labelled images that are fetched by the batch, whether they lie in memory or on disk."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def labels(self) -> Tensor:
+        """The class of each image, (n,), long."""
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width, the same for every image."""
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """The images of these rows, (b, c, h, w), float in [0, 1]."""
+
 
 class Split(NamedTuple):
-    """Images with their labels."""
+    """Images with their labels, in memory."""
 
-    images: Tensor   # (n, c, h, w), float in [0, 1]
+    images: Tensor   # (n, c, h, w), float in [0, 1], or uint8 in 0 … 255 (a quarter of the memory)
     labels: Tensor   # (n,), long
 
     def __len__(self) -> int:
         return self.labels.shape[0]
 
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        _, channels, height, width = self.images.shape
+        return channels, height, width
 
-class DataSet(NamedTuple):
+    def batch(self, rows: Tensor) -> Tensor:
+        """The images of these rows, (b, c, h, w), float in [0, 1]."""
+        return as_float(self.images[rows])
+
+
+Kind = TypeVar("Kind", bound=Images, covariant=True)
+
+
+class DataSet(NamedTuple, Generic[Kind]):
     """Three disjoint splits: to train on, to calibrate and choose on, and to report on, once."""
 
     name: str
-    train: Split
-    validation: Split
-    test: Split
+    train: Kind
+    validation: Kind
+    test: Kind
+    classes: tuple[str, ...] = tuple("0123456789")   # the name of each class, in the order of the labels
+
+
+def as_float(images: Tensor) -> Tensor:
+    """Bytes 0 … 255 as floats in [0, 1]; floats pass through untouched. Cheapest on the device that uses them."""
+    return images if images.is_floating_point() else images.float() / 255
 
 
 def stratified(labels: NDArray[np.int64], shares: tuple[float, ...]) -> list[NDArray[np.int64]]:
@@ -44,6 +85,20 @@ def stratified(labels: NDArray[np.int64], shares: tuple[float, ...]) -> list[NDA
     return [np.sort(np.concatenate(part)) for part in parts]
 
 
-def take(images: NDArray[np.float32], labels: NDArray[np.int64], indices: NDArray[np.int64]) -> Split:
+def hold_out(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices to train on and to validate on, of a set that comes without a validation split.
+
+    A tenth of each class is held out, but no more than about 5,000 images in all.
+    """
+    share = min(VALIDATION_SHARE, VALIDATION_MOST / max(1, labels.size))
+    validation, train = stratified(labels, (share,)) if labels.size else (labels, labels)
+    if not validation.size or not train.size:
+        raise ValueError(f"{labels.size} training images are too few to hold out a tenth of each class for validation; "
+                         "give each class at least 10.")
+    return train, validation
+
+
+def take(images: NDArray[np.float32] | NDArray[np.uint8], labels: NDArray[np.int64],
+         indices: NDArray[np.int64]) -> Split:
     """The split with these indices."""
     return Split(torch.from_numpy(images[indices]), torch.from_numpy(labels[indices]))

@@ -1,7 +1,9 @@
 """The training loop (§5): order, augment, unroll, step; one record a step.
 
-The order of the images is a function of (seed, epoch), the augmentation of (seed, step). The loop draws nothing on the
-screen and writes no file: it yields records, and whoever calls it decides what to do with them.
+The order of the images is a function of (seed, epoch), everything random in a step of (seed, step). So a training is
+its weights, its optimizer and the number of steps taken, and goes on from any of them as if it had never stopped. The
+loop draws nothing on the screen and writes no file: it yields records, and whoever calls it decides what to do with
+them.
 """
 
 from __future__ import annotations
@@ -14,49 +16,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from frost.config import check_fields
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.data.augment import random_shift
-from frost.data.splits import Split
+from frost.data.augment import augmented
+from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
-from frost.training.objective import is_finite, objective
+from frost.halting.score import score_of
+from frost.training.average import begin_average, update_average
+from frost.training.memory import Precision, autocast, explained_memory, resolve_precision, unroll
+from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainConfig:
-    """How a model is trained."""
-
-    epochs: int = 50
-    batch: int = 64
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.05
-    warmup: float = 0.1             # share of all steps
-    clip: float = 1.0               # largest gradient norm
-    label_smoothing: float = 0.0
-    deep_supervision: float = 0.0   # weight of the mean loss over all steps; the paper has none (§5.1)
-    shift: int = 0                  # pixels an image may be moved by, either way
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("learning_rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("weight_decay", "deep_supervision", "shift", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
-        if self.shift > 64:
-            raise ValueError(f"shift must be at most 64 pixels, got {self.shift}.")
-        if self.seed >= 2**62:
-            raise ValueError(f"seed must be below 2^62, got {self.seed}.")
-        for name in ("warmup", "label_smoothing"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
+from frost.training.settings import TrainConfig
 
 
 class StepRecord(NamedTuple):
@@ -74,45 +44,87 @@ class StepRecord(NamedTuple):
     hurst: float | None    # H
     learning_rate: float
     gradient_norm: float
+    easy_score: float | None           # mean score of the easy pairs; None in a step without any
+    hard_score: float | None
+    median_score: float                # of all pairs: what the threshold at quantile 0.5 would be
+    accuracy_per_step: list[float]     # on the training batch
 
 
 Watcher = Callable[[int, Trajectory], None]   # is shown the epoch and the trajectory of each training batch
 
 
-def fit(model: IterativeModel, data: Split, config: TrainConfig, halting: HaltingConfig,
-        watch: Watcher | None = None) -> Iterator[StepRecord]:
-    """Train in place; a record after every step."""
-    optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
+@dataclass(slots=True)
+class Training:
+    """A training between two steps."""
+
+    model: IterativeModel
+    average: IterativeModel | None
+    optimizer: torch.optim.Optimizer
+    precision: Precision
+    step: int = 0          # steps taken
+
+    @classmethod
+    def begin(cls, model: IterativeModel, config: TrainConfig) -> Training:
+        """Before the first step."""
+        precision = resolve_precision(config.precision, _device_of(model))
+        average = begin_average(model) if config.average else None
+        return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision)
+
+    @property
+    def result(self) -> IterativeModel:
+        """The model that is kept in the end: the averaged weights, if there are any."""
+        return self.model if self.average is None else self.average
+
+
+def steps_in(data: Images, config: TrainConfig) -> tuple[int, int]:
+    """Steps in an epoch, and in the whole training."""
     batches = -(-len(data) // config.batch)
-    steps = config.epochs * batches
-    model.train()
-    step, has_warned = 0, False
-    for epoch in range(1, config.epochs + 1):
+    return batches, config.epochs * batches
+
+
+def fit(model: IterativeModel, data: Images, config: TrainConfig, halting: HaltingConfig,
+        watch: Watcher | None = None) -> Iterator[StepRecord]:
+    """Train in place from the first step to the last; a record after every step."""
+    return go_on(Training.begin(model, config), data, config, halting, watch)
+
+
+def go_on(training: Training, data: Images, config: TrainConfig, halting: HaltingConfig,
+          watch: Watcher | None = None) -> Iterator[StepRecord]:
+    """Train from where it stands to the last step; a record after every step, when weights and optimizer are whole."""
+    batches, steps = steps_in(data, config)
+    training.model.train()
+    if config.compile:
+        training.model.compile()
+    has_warned = False
+    for epoch in range(training.step // batches + 1, config.epochs + 1):
         order = torch.randperm(len(data), generator=_generator(config.seed, 1, epoch))
-        for rows in order.split(config.batch):
-            step += 1
-            rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            images = random_shift(data.images[rows], config.shift, _generator(config.seed, 2, step))
-            record, trajectory = _train_step(model, optimizer, images, data.labels[rows], rows, config, halting,
-                                             (step, steps, epoch, rate))
+        for rows in order.split(config.batch)[training.step - (epoch - 1) * batches:]:
+            with explained_memory(config.batch):
+                record, trajectory = _train_step(training, data, rows, config, halting, steps, epoch)
             if watch is not None:
                 watch(epoch, trajectory)
             if record.scale is not None and record.scale >= 1.0 and not has_warned:
                 has_warned = True
-                warnings.warn(f"λ has reached {record.scale:.2f} at step {step}; from 1 on a step enlarges instead of "
-                              "refines (§6.2)", stacklevel=2)
+                warnings.warn(f"λ has reached {record.scale:.2f} at step {record.step}; from 1 on a step enlarges "
+                              "instead of refines (§6.2)", stacklevel=2)
             yield record
 
 
-def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, rows: Tensor,
-                config: TrainConfig, halting: HaltingConfig,
-                place: tuple[int, int, int, float]) -> tuple[StepRecord, Trajectory]:
-    step, steps, epoch, rate = place
-    trajectory = model(images, keep_states=False, isolate_score=halting.stop_gradient)
+def _train_step(training: Training, data: Images, rows: Tensor, config: TrainConfig, halting: HaltingConfig, steps: int,
+                epoch: int) -> tuple[StepRecord, Trajectory]:
+    model, optimizer, step = training.model, training.optimizer, training.step + 1
+    device = _device_of(model)
+    rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    labels = data.labels[rows].to(device)
+    images, mixed = augmented(data.batch(rows).to(device), labels, config.augment, _generator(config.seed, 2, step))
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(_mixed(config.seed, 3, step))    # for what a block may draw, such as dropout
+        with autocast(training.precision, device):
+            trajectory = _trajectory(model, images, _depth_of(model, config, step), halting, config)
     loss = objective(trajectory, labels, halting, label_smoothing=config.label_smoothing,
-                     deep_supervision=config.deep_supervision)
+                     deep_supervision=config.deep_supervision, mixed=mixed)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {_which(rows)}; "
                                  "lower train.learning_rate.")
@@ -123,11 +135,42 @@ def _train_step(model: IterativeModel, optimizer: torch.optim.Optimizer, images:
         raise FloatingPointError(f"a gradient is not finite at step {step}, {_which(rows)}; "
                                  "lower train.learning_rate.")
     optimizer.step()
+    if training.average is not None:
+        update_average(training.average, model, step, config.average)
+    training.step = step
+    seen = Trajectory(None, trajectory.outputs.detach(), trajectory.score_logits.detach())
+    return _record(model, loss, seen, labels, (step, steps, epoch), rate, norm.item()), seen
+
+
+def _trajectory(model: IterativeModel, images: Tensor, depth: int, halting: HaltingConfig,
+                config: TrainConfig) -> Trajectory:
+    if config.checkpointing:
+        trajectory = unroll(model, images, depth, halting.stop_gradient)
+    else:
+        trajectory = model(images, depth=depth, keep_states=False, isolate_score=halting.stop_gradient)
+    return trajectory._replace(outputs=trajectory.outputs.float(), score_logits=trajectory.score_logits.float())
+
+
+def _depth_of(model: IterativeModel, config: TrainConfig, step: int) -> int:
+    """T, or a number of steps drawn for this batch."""
+    if not config.random_depth:
+        return model.depth
+    least = min(config.random_depth, model.depth)
+    return int(torch.randint(least, model.depth + 1, (), generator=_generator(config.seed, 4, step)))
+
+
+def _record(model: IterativeModel, loss: Objective, seen: Trajectory, labels: Tensor, place: tuple[int, int, int],
+            rate: float, norm: float) -> StepRecord:
     scale, hurst = _scale_of(model)
-    hits = (trajectory.outputs[:, -1].argmax(dim=-1) == labels).double().mean()
-    record = StepRecord(step, steps, epoch, loss.total.item(), loss.task.item(), loss.relative.item(),
-                        loss.anchoring.item(), hits.item(), scale, hurst, rate, norm.item())
-    return record, Trajectory(None, trajectory.outputs.detach(), trajectory.score_logits.detach())
+    hits = (seen.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0).tolist()
+    scores = score_of(seen.score_logits)
+    return StepRecord(*place, loss.total.item(), loss.task.item(), loss.relative.item(), loss.anchoring.item(),
+                      hits[-1], scale, hurst, rate, norm, _mean(scores, loss.easy), _mean(scores, loss.hard),
+                      scores.median().item(), hits)
+
+
+def _mean(scores: Tensor, members: Tensor) -> float | None:
+    return scores[members].mean().item() if bool(members.any()) else None
 
 
 def _which(rows: Tensor, most: int = 16) -> str:
@@ -136,28 +179,24 @@ def _which(rows: Tensor, most: int = 16) -> str:
     return f"images {', '.join(map(str, rows[:most].tolist()))}{more}"
 
 
-def run_frozen(model: IterativeModel, images: Tensor, batch: int = 256, keep_states: bool = False) -> Trajectory:
-    """The trajectories of many images with frozen weights, batch by batch."""
-    modes = {part: part.training for part in model.modules()}    # a user may have frozen some parts on purpose
-    model.eval()
-    with torch.no_grad():
-        parts = [model(part, keep_states=keep_states) for part in images.split(batch)]
-    for part, mode in modes.items():
-        part.training = mode
-    states = torch.cat([part.states for part in parts if part.states is not None]) if keep_states else None
-    return Trajectory(states, torch.cat([part.outputs for part in parts]),
-                      torch.cat([part.score_logits for part in parts]))
-
-
 def _scale_of(model: IterativeModel) -> tuple[float | None, float | None]:
     if not isinstance(model, Frost):
         return None, None
     return model.scale.value.item(), model.scale.hurst.item()
 
 
+def _device_of(model: IterativeModel) -> torch.device:
+    return next(model.parameters()).device
+
+
 def _generator(*numbers: int) -> torch.Generator:
-    """A generator seeded by a mix of numbers, so that neighbouring seeds, epochs and steps share nothing."""
+    """A generator seeded by a mix of numbers."""
+    return torch.Generator().manual_seed(_mixed(*numbers))
+
+
+def _mixed(*numbers: int) -> int:
+    """One number from several, so that neighbouring seeds, epochs and steps share nothing."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 6_364_136_223_846_793_005 + number + 1_442_695_040_888_963_407) % 2**63
-    return torch.Generator().manual_seed(mixed)
+    return mixed

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from frost.core.trajectory import Trajectory
+from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import score_of
 
@@ -77,20 +78,26 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
 
 
 def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
-              deep_supervision: float = 0.0) -> Objective:
+              deep_supervision: float = 0.0, mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
     `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
-    plain loss, without smoothing.
+    plain loss, without smoothing. A batch of `mixed` images is not ranked, since its ranks would be those of the mixing:
+    E and H are empty and only the task is minimised, each image against both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
                          "model(images, isolate_score=True).")
     losses = step_losses(trajectory.outputs, labels, label_smoothing)
-    plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
-    easy, hard = easy_and_hard(plain, halting)
+    if mixed is None:
+        plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
+        easy, hard = easy_and_hard(plain, halting)
+    else:
+        theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
+        losses = mixed.share * losses + (1 - mixed.share) * theirs
+        easy = hard = torch.zeros_like(losses, dtype=torch.bool)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     task = task_loss(losses)
     relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)

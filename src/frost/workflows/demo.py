@@ -27,7 +27,8 @@ from frost.halting.calibration import Calibration
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.tables import percent, table
-from frost.training.loop import StepRecord, fit, run_frozen
+from frost.training.evaluate import run_frozen
+from frost.training.loop import StepRecord, fit
 from frost.workflows.progress import progress
 from frost.zoo.registry import build
 
@@ -89,7 +90,7 @@ def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> tup
         if epoch == config.train.epochs:
             seen.append(trajectory.score_logits)
 
-    with progress("training", config.train.epochs * batches) as report:
+    with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
         for record in fit(model, data, config.train, config.halting, watch):
             records.append(record)
             scale = "" if record.scale is None else f"  λ {record.scale:.3f}"

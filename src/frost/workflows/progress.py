@@ -19,27 +19,37 @@ class Report(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Report]:
-    """Show `done` of `total` while the block runs; the text may change with each call."""
+def progress(what: str, total: int, first: int = 0, per_unit: int = 1) -> Iterator[Report]:
+    """Show `done` of `total` while the block runs; the text may change with each call.
+
+    Args:
+        first: what was done before, if the work goes on from there.
+        per_unit: images in a unit of work, for the rate in images per second.
+    """
+    started = time.monotonic()
+
+    def rate(done: int) -> float:
+        return (done - first) * per_unit / (time.monotonic() - started + 1e-9)
+
     if sys.stderr is not None and sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        started = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
                    TextColumn("{task.fields[text]}"), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(what, total=total, text="")
-            yield lambda done, text: bar.update(
-                task, completed=done, text=f"{done / (time.monotonic() - started + 1e-9):.0f}/s  {text}")
+            task = bar.add_task(what, total=total, completed=first, text="")
+            yield lambda done, text: bar.update(task, completed=done, text=f"{rate(done):.0f} images/s  {text}")
         return
-    last = time.monotonic()
+    last = started
 
     def line(done: int, text: str) -> None:
         nonlocal last
         if done == total or time.monotonic() - last >= QUIET_SECONDS:
             last = time.monotonic()
             with suppress(OSError, ValueError, AttributeError):    # nobody listens any more: the work goes on
-                print(f"{what}: {done}/{total}  {text}", file=sys.stderr, flush=True)
+                left = (total - done) * per_unit / max(rate(done), 1e-9)
+                print(f"{what}: {done}/{total}  {rate(done):.0f} images/s  {left / 60:.1f} min left  {text}",
+                      file=sys.stderr, flush=True)
 
     yield line

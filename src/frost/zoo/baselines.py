@@ -29,7 +29,7 @@ class Baseline(IterativeModel):
             raise ValueError(f"depth must be at least 1, got {depth}.")
         self.depth = depth
         self.stem = stem
-        self.norm: nn.Module = ChannelNorm(channels)
+        self.norm = ChannelNorm(channels)
         self.head = Head(channels, classes)
 
     def _begin(self, images: Tensor) -> State:
@@ -39,7 +39,7 @@ class Baseline(IterativeModel):
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
-        features = pool(self.norm(state.hidden))
+        features = self.norm.pooled(state.hidden)
         score_logit = self.head.score(features.detach() if isolate_score else features)
         return self.head.readout(features) + state.feedthrough, score_logit
 

@@ -1,0 +1,96 @@
+"""One image file as a tensor: which formats are read, up to which size, and what becomes of odd modes.
+
+PNG, JPEG and WebP only. The size is taken from the header, before anything is decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+FORMATS = ("PNG", "JPEG", "WEBP")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+MOST_PIXELS = 64_000_000
+MOST_BYTES = 128 * 1024 * 1024
+TAIL = 1 << 16   # bytes at the end of a JPEG among which its end marker must be; cameras append a little
+
+
+def load_image(source: Path | bytes, size: int, channels: int = 3) -> Tensor:
+    """A square image, (c, size, size), uint8: turned upright, scaled by its shorter side, cut at the centre.
+
+    Transparent pixels count as black, 16-bit levels lose their lower byte, animations give their first frame.
+    """
+    with _opened(source) as (image, name):
+        try:
+            upright = ImageOps.exif_transpose(image)
+            square = ImageOps.fit(_plain(upright, channels), (size, size), Image.Resampling.BICUBIC)
+        except Exception as error:   # decoders raise nearly anything
+            raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
+    return torch.from_numpy(np.array(square)).reshape(size, size, channels).permute(2, 0, 1).contiguous()
+
+
+def check_image(path: Path) -> None:
+    """Refuse a file that is no image of a known format and size, or that ends too soon; decodes nothing."""
+    with _opened(path) as (image, name):
+        kind = image.format
+        try:
+            image.verify()   # of a PNG, the checksum of every chunk
+        except Exception as error:
+            raise ValueError(f"{name} is damaged ({error}); replace or remove it.") from None
+    with path.open("rb") as stream:
+        if not _is_whole(stream, kind, path.stat().st_size):
+            raise ValueError(f"{name} ends too soon for a {kind}; replace or remove it.")
+
+
+@contextmanager
+def _opened(source: Path | bytes) -> Iterator[tuple[Image.Image, str]]:
+    """An image whose header has been read and found acceptable, and its name."""
+    name = "the image" if isinstance(source, bytes) else str(source)
+    if isinstance(source, Path) and not source.is_file():
+        raise ValueError(f"{name} must be an image file; there is none.")
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    if size > MOST_BYTES:
+        raise ValueError(f"{name} has {size:,} bytes, the most is {MOST_BYTES:,}; make it smaller.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")   # the limit below is stricter than Pillow's
+            image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    except Image.DecompressionBombError:
+        raise ValueError(f"{name} has more than {MOST_PIXELS:,} pixels; make it smaller.") from None
+    except Exception as error:
+        reason = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({error})"
+        raise ValueError(f"{name} is no PNG, JPEG or WebP image{reason}; replace or remove it.") from None
+    with image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{name} has {image.width} × {image.height} pixels, the most is {MOST_PIXELS:,} in all; "
+                             "make it smaller.")
+        yield image, name
+
+
+def _plain(image: Image.Image, channels: int) -> Image.Image:
+    """Any mode as RGB or as grey levels."""
+    if image.mode.startswith("I"):   # 16 bits, which Pillow would clip at 255
+        image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        rgba = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
+    return image.convert("L" if channels == 1 else "RGB")
+
+
+def _is_whole(stream: IO[bytes], kind: str | None, size: int) -> bool:
+    """Whether a file reaches the end that its format announces."""
+    if kind == "WEBP":
+        announced: int = struct.unpack("<I", stream.read(8)[4:])[0]
+        return size >= announced + 8
+    stream.seek(max(0, size - TAIL))
+    return (b"\xff\xd9" if kind == "JPEG" else b"IEND") in stream.read(TAIL)

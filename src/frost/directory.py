@@ -1,0 +1,105 @@
+"""A directory that is whole or not there: built aside, sealed by a manifest, renamed once, verified when read.
+
+The manifest lists size and SHA-256 of each file and is written last; every file is on disk before the rename.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "MANIFEST.json"
+FORMAT = 1
+LARGEST_JSON = 64 * 2**20
+
+
+@contextmanager
+def built_aside(path: Path) -> Iterator[Path]:
+    """A new folder beside `path` to build it in; what is left of it in the end is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        yield building
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def seal(folder: Path, facts: Mapping[str, Any]) -> None:
+    """List all files in a manifest together with `facts`, and bring everything to the disk."""
+    files = {file.name: facts_of(file) for file in sorted(folder.iterdir())}
+    write_json(folder / MANIFEST, {"format": FORMAT, **facts, "files": files})
+    for file in folder.iterdir():
+        fsync(file)
+    fsync(folder)
+    folder.chmod(0o755)   # mkdtemp keeps others out
+
+
+def verify(path: Path, required: Iterable[str]) -> dict[str, Any]:
+    """Check a directory against its manifest, which is returned; anything amiss is a ValueError naming the file."""
+    if not (path / MANIFEST).is_file():
+        raise ValueError(f"{path} is not whole: it has no {MANIFEST}.")
+    manifest = read_json(path / MANIFEST)
+    files = manifest.get("files")
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"{path / MANIFEST} has format {manifest.get('format')!r}, this frost reads {FORMAT}.")
+    if not isinstance(files, dict):
+        raise ValueError(f"{path / MANIFEST} does not list its files.")
+    for name in required:
+        if name not in files:
+            raise ValueError(f"{path / MANIFEST} does not list {name}.")
+    for name, facts in files.items():
+        file = path / name
+        if Path(name).name != name or file.is_symlink() or not file.is_file():
+            raise ValueError(f"{file} is missing or is no plain file.")
+        if facts_of(file) != facts:
+            raise ValueError(f"{file} is damaged: its size or SHA-256 is not that of the manifest.")
+    return manifest
+
+
+def facts_of(file: Path) -> dict[str, Any]:
+    """What the manifest says of a file."""
+    with file.open("rb") as stream:
+        return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+
+
+def write_json(file: Path, values: Mapping[str, Any]) -> None:
+    """Plain values as readable JSON; NaN and infinity are refused."""
+    file.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """An object from a JSON file of bounded size; anything else is a ValueError naming the file."""
+    if file.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{file} is larger than a run's JSON can be.")
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not JSON ({error}).") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} does not hold an object.")
+    return values
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all: beside it, to the disk, then renamed over it."""
+    aside = file.with_name(f".{file.name}.tmp")
+    aside.write_bytes(content)
+    fsync(aside)
+    aside.replace(file)
+    fsync(file.parent)
+
+
+def fsync(path: Path) -> None:
+    """Return when a file or a folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

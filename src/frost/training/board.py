@@ -1,0 +1,46 @@
+"""TensorBoard: the records of a run as curves (`pip install 'frost-ssm[train]'`)."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Self
+
+from frost.training.evaluate import Validation
+from frost.training.loop import StepRecord
+
+CURVES = ("loss", "task", "relative", "anchoring", "accuracy", "scale", "hurst", "learning_rate", "gradient_norm",
+          "easy_score", "hard_score", "median_score")
+
+
+class Board:
+    """Writes event files that `tensorboard --logdir RUN` shows."""
+
+    def __init__(self, folder: Path, last_step: int = 0) -> None:
+        if not importlib.util.find_spec("tensorboard"):
+            raise ValueError("--tensorboard needs tensorboard: pip install 'frost-ssm[train]'; the logbook is written "
+                             "in any case.")
+        from torch.utils.tensorboard import SummaryWriter  # here, because importing it takes seconds
+
+        self._writer = SummaryWriter(str(folder), purge_step=last_step + 1)
+
+    def write(self, record: StepRecord) -> None:
+        """The curves of a training step."""
+        for name in CURVES:
+            value = getattr(record, name)
+            if value is not None:
+                self._writer.add_scalar(f"train/{name}", value, record.step)
+        for step, accuracy in enumerate(record.accuracy_per_step, 1):
+            self._writer.add_scalar(f"train-accuracy/t{step:02d}", accuracy, record.step)
+
+    def write_validation(self, validation: Validation, step: int) -> None:
+        """The depth–accuracy curve on held-out images."""
+        for t, (accuracy, loss) in enumerate(zip(validation.accuracy, validation.loss, strict=True), 1):
+            self._writer.add_scalar(f"validation-accuracy/t{t:02d}", accuracy, step)
+            self._writer.add_scalar(f"validation-loss/t{t:02d}", loss, step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()

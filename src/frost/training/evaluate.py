@@ -1,0 +1,67 @@
+"""Run a model with frozen weights over many images: trajectories, and what validation reports of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from frost.core.trajectory import IterativeModel, Trajectory
+from frost.data.splits import Images
+from frost.training.objective import step_losses
+
+Report = Callable[[int, str], None]    # images done, and a text
+
+
+class Validation(NamedTuple):
+    """How a model does on held-out images, after each number of refinement steps."""
+
+    accuracy: list[float]   # t = 1…T
+    loss: list[float]
+
+
+def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256, keep_states: bool = False,
+               report: Report | None = None) -> Trajectory:
+    """The trajectories of many images with frozen weights, batch by batch."""
+    parts: list[Trajectory] = []
+    done = 0
+    with frozen(model):
+        for part in _batches(images, batch):
+            parts.append(model(part, keep_states=keep_states))
+            done += len(part)
+            if report is not None:
+                report(done, "")
+    states = torch.cat([part.states for part in parts if part.states is not None]) if keep_states else None
+    return Trajectory(states, torch.cat([part.outputs for part in parts]),
+                      torch.cat([part.score_logits for part in parts]))
+
+
+@contextmanager
+def frozen(model: IterativeModel) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards every part is in the mode that it was in."""
+    modes = {part: part.training for part in model.modules()}    # a user may have frozen some parts on purpose
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
+def validated(trajectory: Trajectory, labels: Tensor) -> Validation:
+    """The depth–accuracy curve, and the loss at each step."""
+    labels = labels.to(trajectory.outputs.device)
+    hits = (trajectory.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
+    return Validation(hits.tolist(), step_losses(trajectory.outputs, labels).double().mean(dim=0).tolist())
+
+
+def _batches(images: Tensor | Images, batch: int) -> Iterator[Tensor]:
+    if isinstance(images, Tensor):
+        yield from images.split(batch)
+    else:
+        for rows in torch.arange(len(images)).split(batch):
+            yield images.batch(rows)

@@ -1,0 +1,49 @@
+"""How a model is trained: every setting, its default and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from frost.config import check_fields
+from frost.data.augment import Augmentation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """How a model is trained."""
+
+    epochs: int = 50
+    batch: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.05
+    warmup: float = 0.1             # share of all steps
+    clip: float = 1.0               # largest gradient norm
+    label_smoothing: float = 0.0
+    deep_supervision: float = 0.0   # weight of the mean loss over all steps; the paper has none (§5.1)
+    random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
+    average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
+    augment: Augmentation = field(default_factory=Augmentation)
+    precision: Literal["auto", "float32", "bf16"] = "auto"   # auto is bf16 where the hardware multiplies it
+    checkpointing: bool = False     # recompute states in the backward pass: memory hardly grows with T
+    compile: bool = False           # torch.compile the model
+    validate_every: int = 1         # epochs
+    save_every: int = 0             # steps between checkpoints; 0 is one every five minutes
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("epochs", "batch", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        for name in ("learning_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
+        for name in ("weight_decay", "deep_supervision", "random_depth", "save_every", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
+        if self.seed >= 2**62:
+            raise ValueError(f"seed must be below 2^62, got {self.seed}.")
+        for name in ("warmup", "label_smoothing", "average"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")

@@ -1,0 +1,106 @@
+"""Resume points: a directory for each, from which a training goes on bit for bit.
+
+    RUN/checkpoints/step-00001200/   weights.safetensors config.json     the model that `frost.load` would give
+                                     training.safetensors training.json  weights in training, optimizer, place
+                                     MANIFEST.json
+
+Every save is a new directory, so that no save can harm an older one; the newest that verifies wins.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from frost import directory
+from frost.checkpoint import newest, write_files
+from frost.training.loop import Training
+
+TENSORS, PLACE = "training.safetensors", "training.json"
+KEPT = 2   # older checkpoints are removed
+
+
+def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, Any], place: Mapping[str, Any],
+                  scores: Tensor | None = None) -> Path:
+    """Write a resume point, then remove those that are no longer needed.
+
+    Args:
+        place: further facts, plain values, such as the seconds spent.
+        scores: score logits seen in this epoch, where the calibration will need them.
+    """
+    path = checkpoints / f"step-{training.step:08d}"
+    if path.exists():
+        shutil.rmtree(path)    # of the same step, and damaged: otherwise it would have been gone on from
+    facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
+             "world_size": 1, **place}
+    with directory.built_aside(path) as building:
+        extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: (json.dumps(facts, indent=2) + "\n").encode()}
+        write_files(building, training.result, config, extras=extras)
+        building.rename(path)
+    directory.fsync(checkpoints)
+    for old in sorted(checkpoints.glob("step-*"), reverse=True)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any], Tensor | None] | None:
+    """Set a fresh training back to the newest whole resume point; its place and scores, or None if there is none."""
+    for half in checkpoints.glob(".step-*.tmp"):
+        shutil.rmtree(half, ignore_errors=True)    # a save that was cut short
+    path = newest(checkpoints)
+    damaged = [other.name for other in checkpoints.glob("step-*") if path is None or other.name > path.name]
+    if damaged:
+        found = f"going on from {path.name}" if path else "starting anew"
+        warnings.warn(f"{', '.join(sorted(damaged))} in {checkpoints} is damaged; {found}", stacklevel=2)
+    if path is None:
+        return None
+    place = directory.read_json(path / PLACE)
+    for name in ("precision", "threads"):
+        now = training.precision if name == "precision" else torch.get_num_threads()
+        if place[name] != now:
+            warnings.warn(f"the run used {name} {place[name]} so far and now uses {now}: it goes on, but not bit for "
+                          "bit", stacklevel=2)
+    with safe_open(path / TENSORS, framework="pt") as file:
+        scores = _fill(training, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a dict
+    training.step = place["step"]
+    return place, scores
+
+
+def _tensors_of(training: Training, scores: Tensor | None) -> dict[str, Tensor]:
+    """Everything that changes from step to step, by name; copies, since tied weights may not be stored twice."""
+    tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
+    if training.average is not None:
+        tensors |= {f"average.{name}": tensor for name, tensor in training.average.state_dict().items()}
+    for name, parameter in training.model.named_parameters():
+        for key, value in training.optimizer.state[parameter].items():
+            tensors[f"optimizer.{key}.{name}"] = value
+    if scores is not None:
+        tensors["scores"] = scores
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+
+
+def _fill(training: Training, tensors: dict[str, Tensor]) -> Tensor | None:
+    """Put stored tensors back to where `_tensors_of` took them from."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        group, _, rest = name.partition(".")
+        groups.setdefault(group, {})[rest] = tensor
+    training.model.load_state_dict(groups["model"])
+    if training.average is not None:
+        training.average.load_state_dict(groups["average"])
+    parameters = dict(training.model.named_parameters())
+    for name, tensor in groups.get("optimizer", {}).items():
+        key, _, rest = name.partition(".")
+        parameter = parameters[rest]
+        home = tensor if key == "step" else tensor.to(parameter.device)   # AdamW counts its steps on the CPU
+        training.optimizer.state[parameter][key] = home
+    return tensors.get("scores")

@@ -1,0 +1,160 @@
+"""`frost evaluate RUN`: the halting table (§6.3, Table 2) of a finished run, and its accuracy after each step.
+
+Measures only: thresholds come from the calibration that lies in the run, never from the images measured on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+
+from frost.analysis.halting import EIGHTHS, HaltingRow, halting_table, per_step_accuracy, standard_error
+from frost.checkpoint import Run, load
+from frost.config import from_dict
+from frost.core.trajectory import Trajectory
+from frost.data.catalogue import NAMES
+from frost.data.splits import DataSet, Images
+from frost.halting.policy import ByScore
+from frost.report.tables import percent, table
+from frost.training.evaluate import run_frozen
+from frost.workflows.dataset import open_data
+from frost.workflows.progress import progress
+from frost.zoo.registry import ModelConfig
+
+Part = Literal["test", "validation"]
+
+
+class Evaluation(NamedTuple):
+    """What was measured of a run on one split."""
+
+    run: str
+    data: str
+    split: Part
+    images: int
+    depth: int                        # T
+    rows: list[HaltingRow]
+    per_step_accuracy: list[float]    # t = 1…T
+    is_calibrated: bool
+    seconds: float
+
+
+def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
+             split: Part = "test") -> Evaluation:
+    """Measure a run on a split of the data set that it was trained on.
+
+    Args:
+        run_path: a folder, or the name of a run that comes with the package.
+        data_folder: where the data set lies; None is the cache folder.
+        quantiles: one row each; None is the eight of Table 2, or full depth alone for a run without calibration.
+    """
+    started = time.monotonic()
+    if split not in get_args(Part):
+        raise ValueError(f"split is one of {', '.join(get_args(Part))}, got '{split}'; training images flatter.")
+    run = load(run_path)
+    asked = list(quantiles or (EIGHTHS if is_calibrated(run) else (1.0,)))
+    for quantile in asked:
+        rule_at(run, quantile)    # refuses now, not after minutes of measuring
+    data = _data_of(run, data_folder)
+    chosen = data.test if split == "test" else data.validation
+    with progress("evaluating", len(chosen)) as report:
+        trajectory = run_frozen(run.model, chosen, report=report)
+    if not bool(torch.isfinite(trajectory.outputs).all() and torch.isfinite(trajectory.score_logits).all()):
+        raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
+                         "smaller train.learning_rate.")
+    rows = _rows(run, trajectory, chosen, asked)
+    per_step = per_step_accuracy(trajectory.outputs, chosen.labels)
+    return Evaluation(shown(run_path, run), data.name, split, len(chosen), trajectory.depth, rows, per_step,
+                      is_calibrated(run), time.monotonic() - started)
+
+
+def as_json(result: Evaluation) -> dict[str, Any]:
+    """One object: accuracies and quantiles lie in [0, 1], the threshold at quantile 1 is None."""
+    rows = [{"policy": "rank", **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
+             "standard_error": standard_error(row.accuracy, result.images)} for row in result.rows]
+    return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
+            "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
+            "is_calibrated": result.is_calibrated, "seconds": result.seconds}
+
+
+def text(result: Evaluation) -> str:
+    """The same for a person."""
+    def measured(accuracy: float) -> str:
+        return f"{percent(accuracy)} ±{100 * standard_error(accuracy, result.images):.2f}"
+
+    halting = [[f"{row.quantile:.3f}", "never" if row.threshold is None else f"{row.threshold:.3f}",
+                f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / result.depth:.0f} %", measured(row.accuracy),
+                percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
+               for row in result.rows]
+    steps = [[str(step), measured(accuracy)] for step, accuracy in enumerate(result.per_step_accuracy, start=1)]
+    notes = ["±: one standard error, in points. fixed depth: accuracy of stopping every image at the same mean depth;",
+             "gain: points above that line, which an adaptive rule must beat."]
+    if not result.is_calibrated:
+        notes.append("This run has no calibration, so only full depth is shown; a `frost train` that ends makes one.")
+    elif result.split == "validation":
+        notes.append("The thresholds may come from these very images; the split to report on is test.")
+    return "\n".join([
+        f"{result.run} · {result.data} {result.split} · {result.images:,} images · depth {result.depth}",
+        "",
+        table(["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth", "gain"], halting),
+        "",
+        table(["after step", "accuracy"], steps),
+        "",
+        *notes,
+        f"Measured in {result.seconds:.1f} s.",
+    ])
+
+
+def is_calibrated(run: Run) -> bool:
+    """Whether thresholds can be taken from the run."""
+    return run.calibration is not None and run.calibration.sketch.count > 0
+
+
+def rule_at(run: Run, quantile: float) -> ByScore:
+    """The stopping rule of a run at a quantile; at quantile 1, which is full depth, it needs no calibration."""
+    if not 0.0 <= quantile <= 1.0:
+        raise ValueError(f"quantile must lie in [0, 1], got {quantile}; 1 is full depth.")
+    if quantile == 1.0:
+        return ByScore(math.inf, quantile)
+    if run.calibration is None or not is_calibrated(run):
+        raise ValueError(f"{run.path} has no calibration, so quantile {quantile:g} has no threshold; `frost train` "
+                         "calibrates when it ends, so finish the run with --resume, or ask for quantile 1.")
+    return run.calibration.at_quantile(quantile)
+
+
+def shown(run_path: Path | str, run: Run) -> str:
+    """How to call a run: the name that was asked for, or the folder that was opened for it."""
+    return str(run.path) if Path(run_path).exists() else str(run_path)
+
+
+def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[float]) -> list[HaltingRow]:
+    if run.calibration is not None and is_calibrated(run):
+        return halting_table(trajectory, images.labels, run.calibration, quantiles)
+    full = per_step_accuracy(trajectory.outputs, images.labels)[-1]
+    return [HaltingRow(1.0, None, float(trajectory.depth), full, full) for _ in quantiles]
+
+
+def _data_of(run: Run, folder: Path | None) -> DataSet[Images]:
+    """The data set that a run was trained on, if it fits the model."""
+    model, name = from_dict(ModelConfig, run.config["model"], "model"), run.config.get("data")
+    if name not in NAMES:
+        raise ValueError(f"{run.path / 'config.json'} must name the data set that the model was trained on, one of "
+                         f"{', '.join(NAMES)}; it has data = {name!r}.")
+    data = open_data(name, folder, model.image_size)
+    ours, theirs = (model.image_channels, model.image_size, model.image_size), data.test.image_shape
+    if ours != theirs:
+        raise ValueError(f"{run.path} takes images of {'×'.join(map(str, ours))}, but {name} has "
+                         f"{'×'.join(map(str, theirs))}; name the data it was trained on with --data DIR.")
+    if len(data.classes) != model.classes:
+        raise ValueError(f"{run.path} tells {model.classes} classes apart, but {name} has {len(data.classes)}; "
+                         "name the data it was trained on with --data DIR.")
+    known = run.config.get("classes")
+    if isinstance(known, list) and [*map(str, known)] != [*data.classes]:
+        odd = ", ".join(sorted(set(map(str, known)) ^ set(data.classes))[:3])
+        raise ValueError(f"{run.path} was trained on other classes than {name} has, only one of them knows {odd}; "
+                         "name the data it was trained on with --data DIR.")
+    return data

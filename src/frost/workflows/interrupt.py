@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(KeyboardInterrupt):
+    """A run that was asked to stop, and did; `status` is the exit status that the signal stands for."""
+
+    def __init__(self, sentence: str, number: int) -> None:
+        super().__init__(sentence)
+        self.status = 128 + number
+
+
+class Wish:
+    """Whether somebody has asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __bool__(self) -> bool:
+        return self.number != 0
+
+
+@contextmanager
+def stop_wish() -> Iterator[Wish]:
+    """While the block runs, the first signal only sets the wish; the handlers are put back in the end."""
+    wish = Wish()
+    if threading.current_thread() is not threading.main_thread():
+        yield wish    # signals reach the main thread only
+        return
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if wish:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        wish.number = number
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield wish
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

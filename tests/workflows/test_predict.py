@@ -1,0 +1,219 @@
+"""Files in, answers out: the model's own, one by one or together, whatever lies between them."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from frost.checkpoint import load, save, weights_hash
+from frost.config import to_dict
+from frost.data.digits import load_digits
+from frost.halting.calibration import Calibration
+from frost.workflows.predict import Seen, Unseen, as_json, predict, text
+from frost.zoo.registry import SIZES, build
+
+CONFIG = replace(SIZES["resnet-8px"], depth=5)
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("predict") / "run"
+    model = build(CONFIG, seed=0).eval()
+    with torch.no_grad():
+        scores = model(load_digits().validation.images[:60]).score_logits
+    save(path, model, {"recipe": "digits", "data": "digits", "model": to_dict(CONFIG)},
+         Calibration.gather(scores, weights_hash=weights_hash(model)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Twenty-one digits as bytes, (n, 8, 8): more than two batches of 8."""
+    return (load_digits().test.images[:21, 0] * 255).round().to(torch.uint8)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, digits):
+    """The same as PNG files; their names are in order."""
+    folder = tmp_path_factory.mktemp("digits")
+    paths = [folder / f"digit-{i:02}.png" for i in range(len(digits))]
+    for path, digit in zip(paths, digits, strict=True):
+        Image.fromarray(digit.numpy()).save(path)
+    return paths
+
+
+@pytest.fixture
+def broken(tmp_path):
+    path = tmp_path / "broken.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
+    return path
+
+
+def test_answers_are_those_of_the_model_at_full_depth(run, files, digits):
+    with torch.no_grad():
+        trajectory = load(run).model(digits[:, None].float() / 255)
+    shares, labels = trajectory.outputs[:, -1].softmax(-1).max(-1)
+    rows = predict(run, files, batch=BATCH).rows
+    assert [row.label for row in rows] == labels.tolist()
+    assert [row.confidence for row in rows] == pytest.approx(shares.tolist(), abs=1e-5)
+    assert [row.score for row in rows] == pytest.approx(trajectory.scores[:, -1].tolist(), abs=1e-5)
+    assert [row.file for row in rows] == files
+    assert {row.depth for row in rows} == {5}
+    assert [row.name for row in rows] == [str(label) for label in labels.tolist()]
+
+
+def test_a_quantile_stops_each_image_where_its_score_says(run, files, digits):
+    loaded = load(run)
+    limit = loaded.calibration.at_quantile(0.5).threshold_logit
+    with torch.no_grad():
+        trajectory = loaded.model(digits[:, None].float() / 255)
+    expected = [next((t for t, score in enumerate(scores, 1) if score > limit), 5)
+                for scores in trajectory.score_logits.tolist()]
+    result = predict(run, files, quantile=0.5, batch=BATCH)
+    assert [row.depth for row in result.rows] == expected
+    assert len(set(expected)) > 1
+    assert [row.label for row in result.rows] == [
+        int(trajectory.outputs[i, depth - 1].argmax()) for i, depth in enumerate(expected)]
+    assert result.mean_depth == pytest.approx(sum(expected) / len(expected))
+    assert result.threshold == loaded.calibration.at_quantile(0.5).threshold
+
+
+def test_a_depth_stops_everybody(run, files, digits):
+    with torch.no_grad():
+        second = load(run).model(digits[:, None].float() / 255).outputs[:, 1]
+    rows = predict(run, files, depth=2, batch=BATCH).rows
+    assert {row.depth for row in rows} == {2}
+    assert [row.label for row in rows] == second.argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("choice", [{}, {"quantile": 0.5}, {"depth": 3}])
+def test_an_answer_is_the_same_to_the_bit_alone_and_in_company(run, files, choice):
+    together = predict(run, files, batch=BATCH, **choice).rows
+    alone = [predict(run, [file], batch=BATCH, **choice).rows[0] for file in files[::4]]
+    backwards = predict(run, files[::-1], batch=BATCH, **choice).rows[::-1]
+    assert together[::4] == alone
+    assert together == backwards
+
+
+def test_a_broken_file_between_good_ones_stops_neither(run, files, broken):
+    rows = predict(run, [files[0], broken, files[1], Path("nowhere.png"), files[2]], batch=2).rows
+    assert [type(row) for row in rows] == [Seen, Unseen, Seen, Unseen, Seen]
+    assert [row for row in rows if isinstance(row, Seen)] == predict(run, files[:3], batch=2).rows
+    assert "broken.png" in rows[1].error
+    assert "nowhere.png must be an image file" in rows[3].error
+
+
+def test_a_broken_file_at_the_end_leaves_no_image_waiting(run, files, broken):
+    rows = predict(run, [*files[:3], broken], batch=2).rows
+    assert [type(row) for row in rows] == [Seen, Seen, Seen, Unseen]
+
+
+def test_if_no_file_can_be_read_that_is_an_error(run, broken, tmp_path):
+    with pytest.raises(ValueError, match=r"broken\.png"):
+        predict(run, [broken])
+    with pytest.raises(ValueError, match=r"none of 2 files.*broken\.png"):
+        predict(run, [broken, tmp_path / "nowhere.png"])
+
+
+def test_a_folder_stands_for_its_images_in_order(run, files, tmp_path):
+    folder = tmp_path / "folder"
+    (folder / "inner.png").mkdir(parents=True)
+    for name, file in (("b.PNG", files[0]), ("a.png", files[1]), (".hidden.png", files[2])):
+        (folder / name).write_bytes(file.read_bytes())
+    (folder / "notes.txt").write_text("no image")
+    rows = predict(run, [files[3], folder], batch=2).rows
+    assert [row.file.name for row in rows] == [files[3].name, "a.png", "b.PNG"]
+
+
+def test_a_folder_without_images_is_a_row_with_an_error(run, files, tmp_path):
+    rows = predict(run, [tmp_path, files[0]], batch=2).rows
+    assert "holds no PNG" in rows[0].error
+    assert isinstance(rows[1], Seen)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "webp"])
+def test_large_photographs_are_scaled_to_the_model(run, tmp_path, suffix):
+    levels = np.kron(np.arange(64, dtype=np.uint8).reshape(8, 8) * 4, np.ones((16, 16), dtype=np.uint8))
+    Image.fromarray(np.stack([levels] * 3, axis=-1)).save(tmp_path / f"photo.{suffix}", quality=95)
+    assert predict(run, [tmp_path / f"photo.{suffix}"], batch=1).rows[0].depth == 5
+
+
+def test_classes_have_the_names_that_the_run_keeps(run, files, tmp_path):
+    loaded = load(run)
+    names = [f"digit {i}" for i in range(10)]
+    save(tmp_path / "named", loaded.model, {**loaded.config, "classes": names})
+    for row in predict(tmp_path / "named", files[:4], batch=4).rows:
+        assert row.name == names[row.label]
+
+
+def test_the_json_is_plain(run, files, broken):
+    printed = json.loads(json.dumps(as_json(predict(run, [files[0], broken], quantile=1.0, batch=2)), allow_nan=False))
+    assert set(printed) == {"run", "depth", "quantile", "threshold", "images", "mean_depth", "rows", "seconds"}
+    assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
+    assert set(printed["rows"][1]) == {"file", "error"}
+    assert (printed["images"], printed["mean_depth"], printed["threshold"]) == (1, 5.0, None)
+
+
+def test_the_text_has_a_line_for_each_file(run, files, broken):
+    many = files * 3
+    lines = text(predict(run, [*many, broken], quantile=0.5, batch=32)).splitlines()
+    assert "63 images · quantile 0.5 · mean depth" in lines[0]
+    assert sum("digit-" in line for line in lines) == 63
+    assert "no answer" in lines[66]
+    assert lines[-1].startswith("no answer: ")
+
+
+def test_the_name_of_a_file_cannot_write_on_the_terminal(run, files, tmp_path):
+    odd = tmp_path / "a\x1b[2J\nb.png"
+    odd.write_bytes(files[0].read_bytes())
+    shown = text(predict(run, [odd], batch=1))
+    assert "a?[2J?b.png" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("depth", [0, 6, -1])
+def test_a_depth_beyond_the_model_is_refused(run, files, depth):
+    with pytest.raises(ValueError, match="depth must lie between 1 and 5"):
+        predict(run, files[:1], depth=depth)
+
+
+@pytest.mark.parametrize("quantile", [-0.5, 2.0, math.nan])
+def test_a_quantile_is_a_share(run, files, quantile):
+    with pytest.raises(ValueError, match=r"quantile must lie in \[0, 1\]"):
+        predict(run, files[:1], quantile=quantile)
+
+
+def test_quantile_with_depth_is_refused(run, files):
+    with pytest.raises(ValueError, match="one of quantile and depth"):
+        predict(run, files[:1], quantile=0.5, depth=3)
+
+
+def test_a_run_without_calibration_knows_full_depth_only(run, files, tmp_path):
+    loaded = load(run)
+    save(tmp_path / "bare", loaded.model, loaded.config)
+    assert predict(tmp_path / "bare", files[:1], quantile=1.0, batch=1).rows[0].depth == 5
+    with pytest.raises(ValueError, match="no calibration"):
+        predict(tmp_path / "bare", files[:1], quantile=0.5)
+
+
+def test_a_model_that_diverged_gives_no_answer(files, tmp_path):
+    model = build(CONFIG, seed=0)
+    with torch.no_grad():
+        model.head.readout.bias.fill_(math.nan)
+    save(tmp_path / "run", model, {"model": to_dict(CONFIG)})
+    with pytest.raises(ValueError, match="diverged"):
+        predict(tmp_path / "run", files[:1], batch=1)
+
+
+def test_nothing_to_predict_is_an_error(run):
+    with pytest.raises(ValueError, match="at least one image"):
+        predict(run, [])
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        predict(run, [Path("x.png")], batch=0)
