@@ -36,6 +36,7 @@ class Verb(NamedTuple):
     summary: str
     action: Callable[[argparse.Namespace], Answer]
     add_options: Callable[[argparse.ArgumentParser], None]
+    takes_settings: bool = True
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,8 +48,9 @@ def parser() -> argparse.ArgumentParser:
         sentence = f"{verb.summary[0].upper()}{verb.summary[1:]}."
         words = verbs.add_parser(name, help=verb.summary, description=sentence)
         verb.add_options(words)
-        words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
-                           help="change a field of the configuration, for instance model.depth=12 train.seed=1")
+        if verb.takes_settings:
+            words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE",
+                               dest="assignments", help="change a field of the configuration, for instance model.depth=12 train.seed=1")
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 
@@ -59,7 +61,7 @@ def _demo_options(words: argparse.ArgumentParser) -> None:
 
 
 def _train_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("recipe", metavar="RECIPE", help="for instance digits or cifar100-cpu; `frost recipes` lists them")
+    words.add_argument("recipe", metavar="RECIPE", help="such as digits or cifar100-cpu; `frost recipes` lists them")
     words.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
     _add_data(words)
     words.add_argument("--resume", action="store_true",
@@ -83,10 +85,11 @@ def _evaluate_options(words: argparse.ArgumentParser) -> None:
 
 def _predict_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
-    words.add_argument("files", type=Path, nargs="+", metavar="FILE", help="PNG, JPEG or WebP images, or folders of them")
+    words.add_argument("files", type=Path, nargs="+", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
     budget = words.add_mutually_exclusive_group()
     budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by its halting score")
     budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
+    words.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
 
 
 def _recipes_options(words: argparse.ArgumentParser) -> None:
@@ -125,17 +128,18 @@ def _recipes(arguments: argparse.Namespace) -> Answer:
 
 
 def _evaluate(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.evaluate import evaluate, text
+    from frost.workflows.evaluate import as_json, evaluate, text
 
-    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, download=arguments.download)
-    return result.to_json(), text(result)
+    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download)
+    return as_json(result), text(result)
 
 
 def _predict(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.predict import predict, text
+    from frost.workflows.predict import as_json, predict, text
 
-    result = predict(arguments.run, arguments.files, quantile=arguments.quantile, depth=arguments.depth)
-    return result.to_json(), text(result)
+    result = predict(arguments.run, arguments.files, quantile=arguments.quantile, depth=arguments.depth,
+                     batch=arguments.batch)
+    return as_json(result), text(result)
 
 
 def _describe(arguments: argparse.Namespace) -> Answer:
@@ -147,11 +151,11 @@ def _describe(arguments: argparse.Namespace) -> Answer:
 
 VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
-    "recipes": Verb("named runs, one line each", _recipes, _recipes_options),
+    "recipes": Verb("named runs, one line each", _recipes, _recipes_options, False),
     "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
-                     _evaluate_options),
-    "predict": Verb("the class of each image, and the steps it took", _predict, _predict_options),
+                     _evaluate_options, False),
+    "predict": Verb("the class of each image, and the steps it took", _predict, _predict_options, False),
     "describe": Verb("parameters, FLOPs once per image and per step", _describe, _describe_options),
 }
 

@@ -72,7 +72,7 @@ def test_what_is_missing_is_told_with_place_page_command(tmp_path, name):
     with pytest.raises(ValueError, match="does not hold") as raised:
         load(name, tmp_path, image_size=FACTS[name].image_size or 32)
     text = str(raised.value)
-    assert all(part in text for part in (str(tmp_path), FACTS[name].page, "frost train RECIPE --data DIR"))
+    assert all(part in text for part in (str(tmp_path), FACTS[name].page, "--data DIR"))
     assert ("--download" in text) == bool(FACTS[name].remotes)
 
 

@@ -77,18 +77,25 @@ class _Tokens(torch.autograd.Function):
 class ChannelNorm(nn.LayerNorm):
     """Layer normalisation over the channels of each position; per image, so that batch mates never matter."""
 
+    def __init__(self, channels: int, rectify: bool = False) -> None:
+        super().__init__(channels)
+        self.rectify = rectify    # only what is positive goes on, as at the end of a pre-activation ResNet
+
     def pooled(self, hidden: Tensor) -> Tensor:
         """pool(self(hidden)), a map by way of tokens: under a third of the time of the written-out form."""
         if hidden.ndim == 4:
             hidden = _Tokens.apply(hidden)
-        return pool(super().forward(hidden))
+        return pool(self(hidden))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise, keeping the shape."""
         if hidden.ndim != 4:
-            return super().forward(hidden)
+            return self._rectified(super().forward(hidden))
         # Written out instead of permuting to channels-last and back: gradients in that layout crash the convolution's
         # backward pass in torch 2.13 on CPU.
         centred = hidden - hidden.mean(dim=1, keepdim=True)
         deviation = torch.rsqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
-        return centred * deviation * self.weight[:, None, None] + self.bias[:, None, None]
+        return self._rectified(centred * deviation * self.weight[:, None, None] + self.bias[:, None, None])
+
+    def _rectified(self, hidden: Tensor) -> Tensor:
+        return torch.relu(hidden) if self.rectify else hidden

@@ -36,6 +36,7 @@ class FrostConfig:
     rule: Literal["residual", "gated", "contractive", "theorem"] = "residual"
     gate: Literal["interpolate", "add"] = "interpolate"   # which form of the gated rule
     start: Literal["zero", "stem"] = "zero"               # h_0; from zero, the first step costs nothing at inference
+    rectify: bool = False          # pool the positive part of the normalised state only
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -101,7 +102,7 @@ class Frost(IterativeModel):
         self.input_map = ChannelMap(channels, channels)
         with torch.no_grad():
             self.input_map.weight.mul_(self.rule.input_gain)
-        self.norm: nn.Module = ChannelNorm(channels) if self.rule.normalises else nn.Identity()
+        self.norm: nn.Module = ChannelNorm(channels, self.config.rectify) if self.rule.normalises else nn.Identity()
         self.head = Head(channels, classes)
         self._at_zero = FrozenCache()
 

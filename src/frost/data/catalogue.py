@@ -96,7 +96,7 @@ def missing(name: str, place: Path) -> str:
     get = f"get it from {facts.page} and " if facts.page else ""
     fetching = ", or let --download fetch it" if facts.remotes else ""
     return (f"{name}: {place} does not hold {facts.files}; {get}name its folder with "
-            f"`frost train RECIPE --data DIR`{fetching}.")
+            f"`frost train … --data DIR`{fetching}.")
 
 
 def _check_size(name: str, facts: Facts, image_size: int | None) -> None:

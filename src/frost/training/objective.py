@@ -84,8 +84,8 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
     `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
-    plain loss, without smoothing. A batch of `mixed` images is not ranked, since its ranks would be those of the mixing:
-    E and H are empty and only the task is minimised, each image against both of its labels.
+    plain loss, without smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that
+    is ranked: E and H are empty and only the task is minimised, each image against both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from frost.data.catalogue import load
 from frost.data.splits import DataSet, Images
+from frost.workflows.progress import Report, progress
 from frost.zoo.registry import ModelConfig
 
 
 def open_data(name: str, folder: Path | None, image_size: int, download: bool = False) -> DataSet[Images]:
-    """The data set, read and checked in full before anything else begins."""
-    return load(name, folder, download=download, image_size=image_size)
+    """The data set, read and checked in full before anything else begins; long work shows a bar."""
+    with ExitStack() as bars:
+        shown: dict[tuple[str, int], Report] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if (what, total) not in shown:
+                bars.close()    # the bar before is full
+                shown[what, total] = bars.enter_context(progress(what, total))
+            shown[what, total](done, "")
+
+        return load(name, folder, download=download, image_size=image_size, report=report)
 
 
 def check_fits(model: ModelConfig, data: DataSet[Images]) -> None:

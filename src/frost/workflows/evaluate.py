@@ -44,7 +44,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
-             split: Part = "test") -> Evaluation:
+             split: Part = "test", download: bool = False) -> Evaluation:
     """Measure a run on a split of the data set that it was trained on.
 
     Args:
@@ -59,7 +59,7 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     asked = list(quantiles or (EIGHTHS if is_calibrated(run) else (1.0,)))
     for quantile in asked:
         rule_at(run, quantile)    # refuses now, not after minutes of measuring
-    data = _data_of(run, data_folder)
+    data = _data_of(run, data_folder, download)
     chosen = data.test if split == "test" else data.validation
     with progress("evaluating", len(chosen)) as report:
         trajectory = run_frozen(run.model, chosen, report=report)
@@ -138,13 +138,13 @@ def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[
     return [HaltingRow(1.0, None, float(trajectory.depth), full, full) for _ in quantiles]
 
 
-def _data_of(run: Run, folder: Path | None) -> DataSet[Images]:
+def _data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:
     """The data set that a run was trained on, if it fits the model."""
     model, name = from_dict(ModelConfig, run.config["model"], "model"), run.config.get("data")
     if name not in NAMES:
         raise ValueError(f"{run.path / 'config.json'} must name the data set that the model was trained on, one of "
                          f"{', '.join(NAMES)}; it has data = {name!r}.")
-    data = open_data(name, folder, model.image_size)
+    data = open_data(name, folder, model.image_size, download)
     ours, theirs = (model.image_channels, model.image_size, model.image_size), data.test.image_shape
     if ours != theirs:
         raise ValueError(f"{run.path} takes images of {'×'.join(map(str, ours))}, but {name} has "

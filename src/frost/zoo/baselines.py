@@ -23,13 +23,13 @@ from frost.core.trajectory import IterativeModel, State
 class Baseline(IterativeModel):
     """Stem, normalisation and head that the baselines share; y_t = C(h_t) + D(x) (2)."""
 
-    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int) -> None:
+    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int, rectify: bool = False) -> None:
         super().__init__()
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
         self.depth = depth
         self.stem = stem
-        self.norm = ChannelNorm(channels)
+        self.norm = ChannelNorm(channels, rectify)
         self.head = Head(channels, classes)
 
     def _begin(self, images: Tensor) -> State:
@@ -53,8 +53,8 @@ class Vanilla(Baseline):
     stationary = False
 
     def __init__(self, stem: nn.Module, make_branch: Callable[[], nn.Module], *, channels: int, classes: int,
-                 depth: int) -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+                 depth: int, rectify: bool = False) -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
         self.transitions = nn.ModuleList(make_branch() for _ in range(depth))
 
     def step(self, state: State) -> State:
@@ -71,8 +71,9 @@ class Vanilla(Baseline):
 class Recurrent(Baseline):
     """One shared block, applied T times."""
 
-    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int) -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
+                 rectify: bool = False) -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
         self.transition = transition
 
     def step(self, state: State) -> State:
@@ -84,8 +85,8 @@ class BasicSSM(Baseline):
     """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
-                 start: str = "zero") -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth)
+                 start: str = "zero", rectify: bool = False) -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
         self.transition = transition
         self.input_map = ChannelMap(channels, channels)
         self.start = start

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from frost.config import suggest
-from frost.core.model import Frost, FrostConfig
+from frost.core.model import Branch, Frost, FrostConfig
 from frost.core.trajectory import IterativeModel
 from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
@@ -21,6 +21,7 @@ from frost.zoo.fold import fold
 from frost.zoo.resnet import Bottleneck, ResNetStem
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
+LEAKY_GAIN = 3.0  # of g at the start: what a state moves towards is then larger than what the input adds each step
 LARGEST = 2**20   # of any size: beyond it a typing mistake is likelier than a model
 Architecture = Literal["frost", "vanilla", "recurrent", "basic-ssm"]
 
@@ -41,6 +42,8 @@ class ModelConfig(FrostConfig):
     bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
     dilation: int = 1          # ResNet; as above
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
+    leaky: bool = False        # A(h) = g(h) − h, where g is the backbone's branch: the state forgets
+    standardise: bool = False  # the stem takes ½ off images in [0, 1] and divides by ¼
     folded_start: bool = False # basic-ssm only: initialise as a folded FROST, the control for Table 1 and App. D
 
     def __post_init__(self) -> None:
@@ -59,6 +62,9 @@ class ModelConfig(FrostConfig):
                              f"pairs of channels; got {self.channels} and {self.expansion}.")
         if not 0.0 < self.kappa < 1.0:
             raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
+        if self.leaky and (self.architecture in ("vanilla", "recurrent") or self.rule in ("contractive", "theorem")):
+            raise ValueError("leaky is for architectures 'frost' and 'basic-ssm' under the rules 'residual' and 'gated': "
+                             "the others would lose their skip connection, or have a leak already.")
         if self.folded_start and self.architecture != "basic-ssm":
             raise ValueError("folded_start is a control for architecture 'basic-ssm' only.")
 
@@ -87,6 +93,34 @@ def _vit(c: ModelConfig) -> Parts:
         branch=lambda: VitBranch(c.channels, c.heads, c.expansion),
         contractive=lambda: bounded.contractive_tokens(c.channels, tokens, c.heads, width, c.kappa),
         theorem=lambda: bounded.theorem_tokens(c.channels, tokens, c.heads))
+
+
+def _leaking(parts: Parts) -> Parts:
+    """Parts whose branch is block(h) − h, so that the state moves towards g(h) instead of adding to it."""
+    def make() -> nn.Module:
+        block = parts.branch()
+        with torch.no_grad():
+            for parameter in _last_map_of(block).parameters():
+                parameter.mul_(LEAKY_GAIN)
+        return Branch(block)
+    return parts._replace(branch=make)
+
+
+class Standardise(nn.Module):
+    """Images in [0, 1] to a mean near 0 and a deviation near 1."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(image − ½) / ¼."""
+        return (images - 0.5) * 4.0
+
+
+def _standardising(parts: Parts) -> Parts:
+    return parts._replace(stem=lambda: nn.Sequential(Standardise(), parts.stem()))
+
+
+def _last_map_of(block: nn.Module) -> nn.Module:
+    """The last linear map of a block, which sets the size of its values."""
+    return [part for part in block.modules() if isinstance(part, (nn.Linear, nn.Conv2d))][-1]
 
 
 BACKBONES: dict[str, Callable[[ModelConfig], Parts]] = {"resnet": _resnet, "vit": _vit}
@@ -125,20 +159,25 @@ def build(config: ModelConfig, seed: int | None = None) -> IterativeModel:
             torch.manual_seed(seed)
             return build(config)
     parts = BACKBONES[config.backbone](config)
+    if config.leaky:
+        parts = _leaking(parts)
+    if config.standardise:
+        parts = _standardising(parts)
     model = _assembled(config, parts)
     model.image_channels, model.image_size = config.image_channels, config.image_size
     return model
 
 
 def _assembled(config: ModelConfig, parts: Parts) -> IterativeModel:
-    shape = {"channels": config.channels, "classes": config.classes}
+    shape: dict[str, Any] = {"channels": config.channels, "classes": config.classes}
     if config.architecture == "frost":
         transition = {"contractive": parts.contractive, "theorem": parts.theorem}.get(config.rule, parts.branch)
         return Frost(parts.stem(), transition(), config=config, **shape)
     if config.architecture == "vanilla":
-        return Vanilla(parts.stem(), parts.branch, depth=config.depth, **shape)
+        return Vanilla(parts.stem(), parts.branch, depth=config.depth, rectify=config.rectify, **shape)
     if config.architecture == "recurrent":
-        return Recurrent(parts.stem(), parts.branch(), depth=config.depth, **shape)
+        return Recurrent(parts.stem(), parts.branch(), depth=config.depth, rectify=config.rectify, **shape)
     if config.folded_start:
         return fold(Frost(parts.stem(), parts.branch(), config=config, **shape))
-    return BasicSSM(parts.stem(), parts.branch(), depth=config.depth, start=config.start, **shape)
+    return BasicSSM(parts.stem(), parts.branch(), depth=config.depth, start=config.start,
+                    rectify=config.rectify, **shape)

@@ -1,0 +1,134 @@
+"""Kill −9 a training at random moments and go on (part of F01): the logbook must equal the undisturbed run's.
+
+    python campaigns/kill_training.py [--kills 10] [--seed 0] [--epochs 6]       # `make campaigns`
+
+`frost train digits` saves every few steps and is killed after a random time, again and again, each time gone on with by
+the same command and `--resume`. In the end the losses in its logbook are compared, bit for bit, with those of a run
+that nobody disturbed, and so are the weights.
+
+The control saves the same files in place, over the last ones, without a folder aside and a rename. It is killed when a
+save is seen to be under way; it must lose its run at least once. Figures go to docs/results/campaigns.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from frost.checkpoint import load, newest, weights_hash
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "campaigns.json"
+CONTROL_KILLS = 5
+NAIVE = """
+import shutil, sys
+from frost import cli, directory
+from frost.training import snapshot
+from frost.workflows import train
+
+class InPlace:
+    def __init__(self, path): self.path = path.parent / "step-00000001"
+    def __enter__(self):
+        self.path.mkdir(parents=True, exist_ok=True)
+        return self.path
+    def __exit__(self, *_): pass
+
+snapshot.directory.built_aside = InPlace            # write over the last save
+snapshot.Path.rename = lambda self, target: self    # and never rename
+snapshot.shutil.rmtree = lambda *a, **k: None
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def command(out: Path, epochs: int, naive: bool = False) -> list[str]:
+    """The words that start or continue a training of ours, or of the control."""
+    words = ["train", "digits", "--out", str(out), "--resume", "--set", f"train.epochs={epochs}", "train.save_every=2",
+             "train.average=0.99"]
+    return [sys.executable, "-c", NAIVE, *words] if naive else [sys.executable, "-m", "frost", *words]
+
+
+def start(words: list[str]) -> subprocess.Popen[bytes]:
+    """A training as a process of its own, on one thread, so that its bits do not depend on the machine's cores."""
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    """Step and loss of every line of a logbook."""
+    return [(entry["step"], entry["loss"]) for entry in map(json.loads, (run / "logbook.jsonl").open())]
+
+
+def finish(words: list[str]) -> None:
+    """Run to the end; anything but success is an error here."""
+    process = start(words)
+    _, complaint = process.communicate()
+    if process.returncode:
+        raise RuntimeError(complaint.decode())
+
+
+def killed_run(out: Path, epochs: int, kills: int, generator: random.Random, seconds: float) -> int:
+    """Kill and continue; how many kills hit a training that was under way."""
+    hits = 0
+    for _ in range(kills):
+        process = start(command(out, epochs))
+        wait = generator.uniform(0, 1.0) * seconds / kills * 2 + 3.0    # imports take about three seconds
+        try:
+            process.wait(timeout=wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            hits += 1
+        process.communicate()
+    finish(command(out, epochs))
+    return hits
+
+
+def control_loses(out: Path, epochs: int, limit: float = 60.0) -> bool:
+    """Kill the control while it saves; whether nothing that can be gone on from is left."""
+    process = start(command(out, epochs, naive=True))
+    place = out / "checkpoints" / "step-00000001"
+    until = time.monotonic() + limit
+    while time.monotonic() < until and process.poll() is None:
+        manifest, tensors = place / "MANIFEST.json", place / "weights.safetensors"
+        if manifest.exists() and tensors.exists() and tensors.stat().st_mtime_ns > manifest.stat().st_mtime_ns:
+            break    # the second save has begun: its weights are newer than the manifest of the first
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return newest(out / "checkpoints") is None
+
+
+def main() -> int:
+    """Run the campaign; status 1 if anything was lost, or if the control lost nothing."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=6)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        whole, disturbed = Path(folder) / "whole", Path(folder) / "disturbed"
+        started = time.monotonic()
+        finish(command(whole, options.epochs))
+        seconds = time.monotonic() - started
+        hits = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed), seconds)
+        same_losses = losses(whole) == losses(disturbed)
+        same_weights = weights_hash(load(whole).model) == weights_hash(load(disturbed).model)
+        lost = sum(control_loses(Path(folder) / f"control-{i}", options.epochs) for i in range(CONTROL_KILLS))
+    failures = (not same_losses) + (not same_weights)
+    outcome = {"command": "python campaigns/kill_training.py", "n": hits, "seed": options.seed, "failures": failures,
+               "control": {"saved in place": {"n": CONTROL_KILLS, "lost": lost}}}
+    print(f"{hits} kills: losses {'equal' if same_losses else 'DIFFER'}, weights "
+          f"{'equal' if same_weights else 'DIFFER'}; control saved in place: {lost} of {CONTROL_KILLS} runs lost")
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results["kills"] = outcome
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if not failures and lost and hits else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

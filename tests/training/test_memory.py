@@ -1,0 +1,91 @@
+"""Checkpointed unrolling equals the plain one; precision follows the hardware; memory errors teach."""
+
+import pytest
+import torch
+
+from frost.config import override
+from frost.core.trajectory import Trajectory
+from frost.training.memory import autocast, explained_memory, resolve_precision, unroll
+from frost.zoo.registry import build, named
+
+MODELS = [("frost-resnet-8px", ()), ("frost-vit-8px", ()), ("vanilla-resnet-8px", ()), ("recurrent-vit-8px", ()),
+          ("frost-resnet-8px", ("rule=contractive",)), ("frost-vit-8px", ("rule=theorem",)),
+          ("frost-resnet-8px", ("rule=gated",)), ("frost-resnet-8px", ("start=stem",))]
+
+
+def model_of(name, settings):
+    return build(override(named(name), settings), seed=1).train()
+
+
+def loss_of(trajectory: Trajectory):
+    return trajectory.outputs.square().mean() + trajectory.score_logits.square().mean()
+
+
+@pytest.mark.parametrize(("name", "settings"), MODELS)
+@pytest.mark.parametrize("depth", [1, 5, 8])
+def test_checkpointing_changes_neither_values_nor_gradients(name, settings, depth):
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    plain, frugal = model_of(name, settings), model_of(name, settings)
+    if depth == 1 and name.startswith("vanilla"):
+        pytest.skip("a vanilla model's unused blocks have no gradient")
+    one = plain(images, depth=depth, keep_states=False)
+    two = unroll(frugal, images, depth, isolate_score=False)
+    assert torch.equal(one.outputs, two.outputs)
+    assert torch.equal(one.score_logits, two.score_logits)
+    loss_of(one).backward()
+    loss_of(two).backward()
+    for (where, parameter), other in zip(plain.named_parameters(), frugal.parameters(), strict=True):
+        if parameter.grad is None:
+            assert other.grad is None
+        else:
+            assert torch.allclose(parameter.grad, other.grad, rtol=1e-4, atol=1e-6), where
+
+
+class Held:
+    """Bytes of the tensors that autograd keeps for the backward pass."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def keep(self, tensor):
+        self.bytes += tensor.numel() * tensor.element_size()
+        return tensor
+
+
+def held_by(run):
+    held = Held()
+    with torch.autograd.graph.saved_tensors_hooks(held.keep, lambda tensor: tensor):
+        run()
+    return held.bytes
+
+
+def test_memory_hardly_grows_with_depth():
+    model = model_of("frost-resnet-8px", ())
+    images = torch.rand(4, 1, 8, 8)
+    plain = [held_by(lambda t=t: model(images, depth=t, keep_states=False)) for t in (8, 32)]
+    frugal = [held_by(lambda t=t: unroll(model, images, t, isolate_score=False)) for t in (8, 32)]
+    assert plain[1] > 3.5 * plain[0]          # the control grows with T
+    assert frugal[0] < 0.5 * plain[0]
+    assert frugal[1] < 0.2 * plain[1]
+
+
+def test_auto_takes_bf16_only_where_the_hardware_multiplies_it(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    assert resolve_precision("auto", cpu) == "float32"
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    assert resolve_precision("auto", cpu) == "bf16"
+    assert resolve_precision("float32", cpu) == "float32"
+    with autocast("bf16", cpu):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+    with autocast("float32", cpu):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_too_little_memory_says_what_to_lower():
+    with pytest.raises(ValueError, match=r"batch of 64: lower train\.batch"), explained_memory(64):
+        torch.empty(2**50)
+    with pytest.raises(ValueError, match=r"train\.checkpointing=true"), explained_memory(64):
+        raise MemoryError
+    with pytest.raises(RuntimeError, match="something else"), explained_memory(64):
+        raise RuntimeError("something else")
