@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -37,3 +38,26 @@ def test_grey_images_from_numpy_lose_their_ambiguous_strides():
     tensor = torch.from_numpy(images)
     assert default_layout(tensor).stride() == (64, 64, 8, 1)
     torch.testing.assert_close(default_layout(tensor), tensor)
+
+
+@pytest.mark.parametrize("rectify", [False, True])
+@pytest.mark.parametrize("shape", [(3, 6, 4, 5), (3, 7, 6), (3, 6)])
+def test_the_fast_normalised_pool_equals_the_obvious_one(shape, rectify):
+    norm = ChannelNorm(6, rectify).double()
+    with torch.no_grad():
+        norm.weight.normal_()
+        norm.bias.normal_()
+    fast, slow = (torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(0)).requires_grad_()
+                  for _ in range(2))
+    one, two = norm.pooled(fast), pool(norm(slow))
+    torch.testing.assert_close(one, two)
+    for values, leaf in ((one, fast), (two, slow)):
+        (values * torch.arange(6.0, dtype=torch.double)).square().sum().backward()
+        assert leaf.grad.is_contiguous()      # channels-last gradients crash the convolution before it
+    torch.testing.assert_close(fast.grad, slow.grad)
+
+
+def test_rectifying_pools_the_positive_part_only():
+    hidden = torch.randn(2, 6, 4, 4)
+    assert torch.equal(ChannelNorm(6, True)(hidden), ChannelNorm(6)(hidden).clamp_min(0))
+    assert bool((ChannelNorm(6, True).pooled(hidden) >= 0).all())

@@ -146,3 +146,47 @@ def test_contracting_models_state_their_constant():
         assert isinstance(contractive, Frost)
         assert contractive.lipschitz == pytest.approx(0.5 + 0.5 * 0.9)
         assert theorem.lipschitz == pytest.approx(0.5)
+
+
+LEAKY = replace(SIZES["resnet-8px"], leaky=True)
+
+
+def test_a_leaky_model_moves_towards_its_block():
+    """h′ = (1 − λ) h + λ g(h) + B_λ(x): what (14) becomes for A = g − id."""
+    model = build(LEAKY, seed=0).eval()
+    state = model.step(model.begin(torch.rand(2, 1, 8, 8)))
+    scale, block = model.scale.value, model.transition.block
+    expected = (1 - scale) * state.hidden + scale * block(state.hidden) + state.drive
+    torch.testing.assert_close(model.step(state).hidden, expected)
+
+
+def test_a_leaky_block_starts_larger_and_is_otherwise_the_same():
+    plain, leaky = build(SIZES["resnet-8px"], seed=0).transition, build(LEAKY, seed=0).transition.block
+    torch.testing.assert_close(leaky[-1].weight, 3.0 * plain[-1].weight)
+    assert torch.equal(leaky[2].weight, plain[2].weight)
+
+
+def test_a_leaky_model_folds_too():
+    model = build(replace(LEAKY, rectify=True, standardise=True), seed=0).eval()
+    images = torch.rand(2, 1, 8, 8)
+    torch.testing.assert_close(fold(model)(images).outputs, model(images).outputs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("fields", [{"architecture": "vanilla"}, {"architecture": "recurrent"}, {"rule": "contractive"},
+                                    {"rule": "theorem"}])
+def test_a_leak_is_refused_where_it_makes_no_sense(fields):
+    with pytest.raises(ValueError, match="leaky is for"):
+        replace(LEAKY, **fields)
+
+
+def test_standardising_is_a_shift_of_the_images():
+    plain, standard = (build(replace(SIZES["resnet-8px"], standardise=on), seed=0).eval() for on in (False, True))
+    images = torch.rand(2, 1, 8, 8)
+    torch.testing.assert_close(standard(images).outputs, plain((images - 0.5) / 0.25).outputs)
+
+
+@pytest.mark.parametrize("architecture", ["frost", "vanilla", "recurrent", "basic-ssm"])
+def test_every_architecture_reads_what_is_positive_if_asked_to(architecture):
+    config = replace(SIZES["resnet-8px"], architecture=architecture, rectify=True, depth=2)
+    assert build(config).norm.rectify
+    assert not build(replace(config, rectify=False)).norm.rectify

@@ -41,6 +41,7 @@ class ModelConfig(FrostConfig):
     expansion: float = 4.0     # ViT: width of the MLP ÷ channels
     bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
     dilation: int = 1          # ResNet; as above
+    deep_stem: bool = False    # ResNet with patch 4: three convolutions for small images, instead of ImageNet's stem
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
     leaky: bool = False        # A(h) = g(h) − h, where g is the backbone's branch: the state forgets
     standardise: bool = False  # the stem takes ½ off images in [0, 1] and divides by ¼
@@ -80,7 +81,7 @@ class Parts(NamedTuple):
 
 def _resnet(c: ModelConfig) -> Parts:
     return Parts(
-        stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch),
+        stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch, c.deep_stem),
         branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation),
         contractive=lambda: bounded.contractive_conv(c.channels, c.kappa),
         theorem=lambda: bounded.theorem_conv(c.channels))
