@@ -50,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
         verb.add_options(words)
         if verb.takes_settings:
             words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE",
-                               dest="assignments", help="change a field of the configuration, for instance model.depth=12 train.seed=1")
+                               dest="assignments",
+                               help="change a field of the configuration, for instance model.depth=12 train.seed=1")
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 

@@ -110,8 +110,8 @@ def cifar100_cpu() -> RunConfig:
         model=replace(SIZES["resnet-32px"], depth=8, channels=192, bottleneck=96, patch=4, leaky=True, rectify=True,
                       standardise=True, deep_stem=True),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15),
-        train=TrainConfig(epochs=24, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.1,
-                          deep_supervision=0.3, average=0.998, augment=Augmentation(shift=4, flip=True)),
+        train=TrainConfig(epochs=30, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05, random_depth=2,
+                          average=0.998, augment=Augmentation(shift=4, flip=True), validate_every=2),
     )
 
 

@@ -38,7 +38,8 @@ def test_cutmix_takes_a_rectangle_and_its_share_is_the_pixels_that_stayed(seed):
 
 
 @pytest.mark.parametrize("how", [
-    Augmentation(shift=2, flip=True), Augmentation(mix="mixup", mix_share=1.0), Augmentation(mix="cutmix"),
+    Augmentation(shift=2, flip=True), Augmentation(mix="mixup", mix_share=1.0),
+    Augmentation(mix="cutmix", mix_share=1.0),
     Augmentation(rand_augment=2, erase=0.5)])
 def test_the_same_seed_gives_the_same_batch_whatever_else_is_drawn(how):
     one, labels_one = augmented(IMAGES, LABELS, how, seeded())

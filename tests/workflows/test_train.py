@@ -93,7 +93,8 @@ def test_a_signal_saves_and_prints_the_command_that_goes_on(tmp_path, undisturbe
     last = complaint.strip().splitlines()[-1]
     assert "nothing is lost" in last
     command = last.partition("To go on: ")[2]
-    assert command.startswith("frost train digits") and command.endswith("--resume")
+    assert command.startswith("frost train digits")
+    assert command.endswith("--resume")
     done = len(read(out / "logbook.jsonl"))
     assert f"after step {done};" in last
     again = subprocess.run([sys.executable, "-m", *command.split()], capture_output=True, text=True, check=False,

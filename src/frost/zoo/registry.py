@@ -64,7 +64,7 @@ class ModelConfig(FrostConfig):
         if not 0.0 < self.kappa < 1.0:
             raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
         if self.leaky and (self.architecture in ("vanilla", "recurrent") or self.rule in ("contractive", "theorem")):
-            raise ValueError("leaky is for architectures 'frost' and 'basic-ssm' under the rules 'residual' and 'gated': "
+            raise ValueError("leaky is for architectures 'frost' and 'basic-ssm' under rules 'residual' and 'gated': "
                              "the others would lose their skip connection, or have a leak already.")
         if self.folded_start and self.architecture != "basic-ssm":
             raise ValueError("folded_start is a control for architecture 'basic-ssm' only.")
