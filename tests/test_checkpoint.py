@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from conftest import small_frost
-from frost.checkpoint import CALIBRATION, CONFIG, MANIFEST, WEIGHTS, check_destination, load, save, weights_hash
+from frost.checkpoint import CALIBRATION, CONFIG, WEIGHTS, check_destination, load, save, weights_hash
 from frost.config import to_dict
+from frost.directory import MANIFEST
 from frost.halting.calibration import Calibration
 from frost.recipes import recipe
 from frost.zoo.registry import build

@@ -71,6 +71,8 @@ def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibra
 
     Until then the folder is no run; what else lies there, such as the logbook, stays.
     """
+    for half in path.glob(".run.*.tmp"):
+        shutil.rmtree(half, ignore_errors=True)    # an earlier attempt that was killed
     with directory.built_aside(path / "run") as building:
         write_files(building, model, config, calibration, extras)
         names = sorted(file.name for file in building.iterdir() if file.name != directory.MANIFEST)

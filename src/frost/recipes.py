@@ -31,6 +31,11 @@ class RunConfig:
     halting: HaltingConfig = field(default_factory=HaltingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
+    def __post_init__(self) -> None:
+        if self.halting.rank_by == "gain" and self.train.random_depth == 1:
+            raise ValueError("train.random_depth must be 0 or at least 2 where halting.rank_by is gain, which compares "
+                             "a step with the last one; got 1.")
+
 
 def digits() -> RunConfig:
     """A small FROST on scikit-learn's digits, which need no download.

@@ -20,14 +20,16 @@ class Logbook:
 
     def __init__(self, path: Path, last_step: int = 0) -> None:
         """Open for appending, after cutting off what lies beyond `last_step`."""
-        cut_back(path, last_step)
+        kept = cut_back(path, last_step)
         self.path = path
+        self.last_step = kept[-1]["step"] if kept else 0
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Append a line; it is in the hands of the system at once, so that a kill does not lose it."""
         self._file.write(json.dumps(entry, allow_nan=False) + "\n")
         self._file.flush()
+        self.last_step = entry["step"]
 
     def sync(self) -> None:
         """Return when all lines are on the disk; called before a checkpoint that counts on them."""
@@ -51,9 +53,10 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{path} holds a line that is not JSON ({error}); move the file away and go on.") from error
 
 
-def cut_back(path: Path, last_step: int) -> None:
-    """Remove lines of steps after `last_step`, and half a line at the end."""
+def cut_back(path: Path, last_step: int) -> list[dict[str, Any]]:
+    """Remove lines of steps after `last_step`, and half a line at the end; what is kept is returned."""
     if not path.exists():
-        return
+        return []
     kept = [entry for entry in read(path) if entry["step"] <= last_step]
     replace_file(path, "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in kept).encode())
+    return kept

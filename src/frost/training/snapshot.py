@@ -39,7 +39,9 @@ def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, An
     """
     path = checkpoints / f"step-{training.step:08d}"
     if path.exists():
-        shutil.rmtree(path)    # of the same step, and damaged: otherwise it would have been gone on from
+        if newest(checkpoints) == path:
+            return path
+        shutil.rmtree(path)    # of the same step, and damaged
     facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
              "world_size": 1, **place}
     with directory.built_aside(path) as building:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shlex
 import time
@@ -121,17 +120,15 @@ class _Run:
     def to_the_end(self) -> None:
         """Take the remaining steps, then calibrate and leave the run."""
         batches, steps = steps_in(self.data.train, self.config.train)
+        shown = self._validate_if_due(batches, steps)    # if it was stopped inside a validation
         if self.training.step < steps:
-            shown = ""
             with progress("training", steps, self.training.step, self.config.train.batch) as report:
                 for record in go_on(self.training, self.data.train, self.config.train, self.config.halting,
                                     self._watch):
                     self.logbook.write(record._asdict())
                     if self.board is not None:
                         self.board.write(record)
-                    is_epoch_end = record.step % batches == 0
-                    if is_epoch_end and (record.epoch % self.config.train.validate_every == 0 or record.step == steps):
-                        shown = self._validate(record.epoch)
+                    shown = self._validate_if_due(batches, steps) or shown
                     report(record.step, _line(record) + shown)
                     self._save_if_due(record.step == steps)
         self._calibrate()
@@ -141,37 +138,46 @@ class _Run:
             self.ledger.scores.append(trajectory.score_logits.cpu())
 
     def _save_if_due(self, is_last: bool) -> None:
-        every, ledger = self.config.train.save_every, self.ledger
-        is_due = (self.training.step % every == 0 if every else time.monotonic() - ledger.last_save >= SAVE_SECONDS)
-        if not (is_due or is_last or self.wish):
-            return
+        every = self.config.train.save_every
+        is_due = (self.training.step % every == 0 if every
+                  else time.monotonic() - self.ledger.last_save >= SAVE_SECONDS)
+        if is_due or is_last:
+            self._save()
+        self._stop_if_wished()
+
+    def _save(self) -> None:
+        ledger = self.ledger
         self.logbook.sync()
         self.validations.sync()
         scores = torch.cat(ledger.scores) if ledger.scores else None
-        save_snapshot(self.out / checkpoint.CHECKPOINTS, self.training, self.values, {"seconds": ledger.seconds},
-                      scores)
+        save_snapshot(self.out / checkpoint.CHECKPOINTS, self.training, self._final_config(),
+                      {"seconds": ledger.seconds}, scores)
         ledger.last_save = time.monotonic()
-        self._stop_if_wished()
 
     def _stop_if_wished(self) -> None:
+        """Save and leave if somebody asked to; between steps and inside validations, where weights do not change."""
         if self.wish:
+            self._save()
             words = [word for word in self.command if word != "--resume"]
             raise Stopped(f"stopped after step {self.training.step}; nothing is lost. To go on: "
                           f"{shlex.join([*words, '--resume'])}", self.wish.number)
+
+    def _final_config(self) -> dict[str, Any]:
+        return {**self.values, "classes": list(self.data.classes)}
 
     def _frozen_trajectory(self, model: IterativeModel, what: str) -> Trajectory:
         with progress(what, len(self.data.validation)) as report:
             def watch(done: int, text: str) -> None:
                 report(done, text)
-                self._stop_if_wished_between_steps()
+                self._stop_if_wished()
             return run_frozen(model, self.data.validation, report=watch)
 
-    def _stop_if_wished_between_steps(self) -> None:
-        """Inside a validation, weights do not change: save the state of the last step and leave."""
-        if self.wish:
-            self._save_if_due(False)
-
-    def _validate(self, epoch: int) -> str:
+    def _validate_if_due(self, batches: int, steps: int) -> str:
+        """At the end of an epoch, once: the depth–accuracy curve; what the progress line shows of it."""
+        epoch, rest = divmod(self.training.step, batches)
+        is_due = epoch and not rest and (epoch % self.config.train.validate_every == 0 or self.training.step == steps)
+        if not is_due or self.validations.last_step == self.training.step:
+            return ""
         trajectory = self._frozen_trajectory(self.training.result, "validation")
         validation = validated(trajectory, self.data.validation.labels)
         self.validations.write({"step": self.training.step, "epoch": epoch, "seconds": self.ledger.seconds,
@@ -191,7 +197,7 @@ class _Run:
                   "seconds": self.ledger.seconds, "steps": self.training.step, "precision": self.training.precision,
                   "threads": torch.get_num_threads(), "torch": torch.__version__,
                   "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
-        checkpoint.finish(self.out, model, {**self.values, "classes": list(self.data.classes)}, calibration,
+        checkpoint.finish(self.out, model, self._final_config(), calibration,
                           {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
 
 
@@ -260,6 +266,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 @contextmanager
 def _alone_in(out: Path) -> Iterator[None]:
     """Refuse to train where another process does; the lock goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:    # Windows has no such locks: there it is up to the user
+        yield
+        return
     with (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
