@@ -43,7 +43,7 @@ class ModelConfig(FrostConfig):
     dilation: int = 1          # ResNet; as above
     deep_stem: bool = False    # ResNet with patch 4: three convolutions for small images, instead of ImageNet's stem
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
-    leaky: bool = False        # A(h) = g(h) − h, where g is the backbone's branch: the state forgets
+    leaky: bool = False        # A(h) = g(h) − h, with the backbone's branch as g: the state forgets (frost, basic-ssm)
     standardise: bool = False  # the stem takes ½ off images in [0, 1] and divides by ¼
     folded_start: bool = False # basic-ssm only: initialise as a folded FROST, the control for Table 1 and App. D
 
@@ -63,9 +63,8 @@ class ModelConfig(FrostConfig):
                              f"pairs of channels; got {self.channels} and {self.expansion}.")
         if not 0.0 < self.kappa < 1.0:
             raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
-        if self.leaky and (self.architecture in ("vanilla", "recurrent") or self.rule in ("contractive", "theorem")):
-            raise ValueError("leaky is for architectures 'frost' and 'basic-ssm' under rules 'residual' and 'gated': "
-                             "the others would lose their skip connection, or have a leak already.")
+        if self.leaky and self.rule in ("contractive", "theorem"):
+            raise ValueError(f"leaky is for the rules 'residual' and 'gated'; '{self.rule}' forgets by itself.")
         if self.folded_start and self.architecture != "basic-ssm":
             raise ValueError("folded_start is a control for architecture 'basic-ssm' only.")
 
@@ -160,7 +159,7 @@ def build(config: ModelConfig, seed: int | None = None) -> IterativeModel:
             torch.manual_seed(seed)
             return build(config)
     parts = BACKBONES[config.backbone](config)
-    if config.leaky:
+    if config.leaky and config.architecture in ("frost", "basic-ssm"):    # the others live by their skip connection
         parts = _leaking(parts)
     if config.standardise:
         parts = _standardising(parts)
