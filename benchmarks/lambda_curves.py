@@ -18,7 +18,8 @@ from typing import Any
 from frost.config import override
 from frost.recipes import recipe
 from frost.training.logbook import read
-from frost.workflows.train import LOGBOOK, train
+from frost.workflows.runfolder import LOGBOOK
+from frost.workflows.train import train
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lambda.json"
 SETTINGS = {"H = 0.2": ("model.hurst=0.2",), "H = 0.5": ("model.hurst=0.5",), "H = 0.8": ("model.hurst=0.8",),

@@ -60,9 +60,9 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
                             env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
-def losses(run: Path) -> list[tuple[int, float]]:
-    """Step and loss of every line of a logbook."""
-    return [(entry["step"], entry["loss"]) for entry in map(json.loads, (run / "logbook.jsonl").open())]
+def lines(run: Path) -> list[str]:
+    """Every line of a logbook, whole: a step's loss and everything else that is told of it."""
+    return (run / "logbook.jsonl").read_text(encoding="utf-8").splitlines()
 
 
 def finish(words: list[str]) -> None:
@@ -79,12 +79,13 @@ def killed_run(out: Path, epochs: int, kills: int, generator: random.Random, sec
     for _ in range(kills):
         process = start(command(out, epochs))
         wait = generator.uniform(0, 1.0) * seconds / kills * 2 + 3.0    # imports take about three seconds
+        before = len(lines(out)) if (out / "logbook.jsonl").exists() else 0
         try:
             process.wait(timeout=wait)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            hits += 1
         process.communicate()
+        hits += process.returncode == -signal.SIGKILL and (out / "logbook.jsonl").exists() and len(lines(out)) != before
     finish(command(out, epochs))
     return hits
 
@@ -97,10 +98,12 @@ def control_loses(out: Path, epochs: int, limit: float = 60.0) -> bool:
     while time.monotonic() < until and process.poll() is None:
         manifest, tensors = place / "MANIFEST.json", place / "weights.safetensors"
         if manifest.exists() and tensors.exists() and tensors.stat().st_mtime_ns > manifest.stat().st_mtime_ns:
-            break    # the second save has begun: its weights are newer than the manifest of the first
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return newest(out / "checkpoints") is None
+            process.send_signal(signal.SIGKILL)    # a later save has begun: weights newer than the manifest
+            process.communicate()
+            return newest(out / "checkpoints") is None
+    process.kill()
+    _, complaint = process.communicate()
+    raise RuntimeError(f"the control never saved a second time: {complaint.decode()[-500:]}")
 
 
 def main() -> int:
@@ -116,7 +119,7 @@ def main() -> int:
         finish(command(whole, options.epochs))
         seconds = time.monotonic() - started
         hits = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed), seconds)
-        same_losses = losses(whole) == losses(disturbed)
+        same_losses = lines(whole) == lines(disturbed)
         same_weights = weights_hash(load(whole).model) == weights_hash(load(disturbed).model)
         lost = sum(control_loses(Path(folder) / f"control-{i}", options.epochs) for i in range(CONTROL_KILLS))
     failures = (not same_losses) + (not same_weights)

@@ -73,11 +73,13 @@ def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibra
     """
     for half in path.glob(".run.*.tmp"):
         shutil.rmtree(half, ignore_errors=True)    # an earlier attempt that was killed
-    with directory.built_aside(path / "run") as building:
+    with directory.explained(path), directory.built_aside(path / "run") as building:
         write_files(building, model, config, calibration, extras)
         names = sorted(file.name for file in building.iterdir() if file.name != directory.MANIFEST)
-        for name in (*names, directory.MANIFEST):
+        for name in names:
             (building / name).rename(path / name)
+        directory.fsync(path)    # the manifest vouches for the others, so they are on the disk first
+        (building / directory.MANIFEST).rename(path / directory.MANIFEST)
     directory.fsync(path)
 
 
@@ -117,11 +119,11 @@ def locate(path: Path | str) -> Path:
     return folder
 
 
-def newest(checkpoints: Path) -> Path | None:
-    """The newest checkpoint that verifies; None if there is none."""
+def newest(checkpoints: Path, required: tuple[str, ...] = ()) -> Path | None:
+    """The newest checkpoint that verifies and lists the `required` files too; None if there is none."""
     for candidate in sorted(checkpoints.glob("step-*"), reverse=True):
         try:
-            verify(candidate)
+            directory.verify(candidate, (WEIGHTS, CONFIG, *required))
         except (ValueError, OSError):
             continue
         return candidate

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 MANIFEST = "MANIFEST.json"
 FORMAT = 1
 LARGEST_JSON = 64 * 2**20
@@ -29,6 +31,17 @@ def built_aside(path: Path) -> Iterator[Path]:
         yield building
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn a write that failed, for want of space or for another reason, into a sentence that names the path."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OSError(f"{path} could not be written ({reason}); what was saved before is whole. Make room, then go on "
+                      "with --resume.") from error
 
 
 def seal(folder: Path, facts: Mapping[str, Any]) -> None:

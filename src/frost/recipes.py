@@ -2,7 +2,7 @@
 
 `--set model.architecture=vanilla`, `recurrent` or `basic-ssm` trains a baseline with everything else unchanged. The
 recipes named after the paper (`cifar100`, `imagenet100-…`) rank by loss and supervise the last step only, as it does;
-ours rank by the gain that is left and supervise every step as well (decisions 18 and 28).
+ours rank by the gain that is left, and supervise every step as well or draw the last one at random.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ class RunConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        if self.halting.rank_by == "gain" and self.train.random_depth == 1:
+        least, depth = self.train.random_depth, self.model.depth
+        if least > depth:
+            raise ValueError(f"train.random_depth must be at most model.depth, which is {depth}; got {least}.")
+        if least and self.halting.calibrate == "last-epoch":
+            raise ValueError("train.random_depth gives images different numbers of scores; halting.calibrate must be "
+                             "held-out then, got last-epoch.")
+        if self.halting.rank_by == "gain" and depth < 2:
+            raise ValueError(f"halting.rank_by gain compares a step with the last one and needs model.depth of at "
+                             f"least 2, got {depth}.")
+        if self.halting.rank_by == "gain" and least == 1:
             raise ValueError("train.random_depth must be 0 or at least 2 where halting.rank_by is gain, which compares "
                              "a step with the last one; got 1.")
 

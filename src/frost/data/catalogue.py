@@ -79,8 +79,16 @@ def load(name: str, folder: Path | None = None, *, download: bool = False, image
     if name == "digits":
         return load_digits()
     place = folder or cache_folder()
-    if not _is_there(name, place) and download:
-        _fetch(name, facts, place, report)
+    try:
+        return _read(name, place, image_size, report)
+    except ValueError:
+        if not download:
+            raise
+    _fetch(name, facts, place, report)    # what is missing or damaged; whole files are left alone
+    return _read(name, place, image_size, report)
+
+
+def _read(name: str, place: Path, image_size: int | None, report: Report | None) -> DataSet[Images]:
     if not _is_there(name, place):
         raise ValueError(missing(name, place))
     if name in CIFAR:

@@ -115,13 +115,20 @@ def _append(response: http.client.HTTPResponse, part: Path, start: int, remote: 
     with part.open("ab") as file:
         file.truncate(start)
         done = start
-        while piece := response.read1(PIECE):
+        while piece := _read(response):
             done += len(piece)
             if done > remote.size:
                 raise ValueError(f"{remote.url} sends more than {remote.size:,} bytes")
             file.write(piece)
             if report is not None:
                 report(f"fetching {remote.name}", done, remote.size)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read1(PIECE)
+    except OSError as error:    # of the network, whatever it is; errors of the disk pass
+        raise _Again(f"the connection broke, {error or type(error).__name__}") from None
 
 
 def _size(part: Path) -> int:

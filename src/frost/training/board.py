@@ -13,13 +13,18 @@ CURVES = ("loss", "task", "relative", "anchoring", "accuracy", "scale", "hurst",
           "easy_score", "hard_score", "median_score")
 
 
+def check_board() -> None:
+    """Refuse before anything is written if TensorBoard is not installed."""
+    if not importlib.util.find_spec("tensorboard"):
+        raise ValueError("--tensorboard needs tensorboard: pip install 'frost-ssm[train]'; the logbook is written in "
+                         "any case.")
+
+
 class Board:
     """Writes event files that `tensorboard --logdir RUN` shows."""
 
     def __init__(self, folder: Path, last_step: int = 0) -> None:
-        if not importlib.util.find_spec("tensorboard"):
-            raise ValueError("--tensorboard needs tensorboard: pip install 'frost-ssm[train]'; the logbook is written "
-                             "in any case.")
+        check_board()
         from torch.utils.tensorboard import SummaryWriter  # here, because importing it takes seconds
 
         self._writer = SummaryWriter(str(folder), purge_step=last_step + 1)
@@ -38,6 +43,10 @@ class Board:
         for t, (accuracy, loss) in enumerate(zip(validation.accuracy, validation.loss, strict=True), 1):
             self._writer.add_scalar(f"validation-accuracy/t{t:02d}", accuracy, step)
             self._writer.add_scalar(f"validation-loss/t{t:02d}", loss, step)
+
+    def flush(self) -> None:
+        """Hand everything to the disk; called before a checkpoint."""
+        self._writer.flush()
 
     def __enter__(self) -> Self:
         return self

@@ -25,12 +25,13 @@ class Validation(NamedTuple):
 
 def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256, keep_states: bool = False,
                report: Report | None = None) -> Trajectory:
-    """The trajectories of many images with frozen weights, batch by batch."""
+    """The trajectories of many images with frozen weights, batch by batch; computed where the model is, kept on CPU."""
     parts: list[Trajectory] = []
-    done = 0
+    done, device = 0, device_of(model)
     with frozen(model):
         for part in _batches(images, batch):
-            parts.append(model(part, keep_states=keep_states))
+            states, outputs, score_logits, _ = model(part.to(device), keep_states=keep_states)
+            parts.append(Trajectory(states if states is None else states.cpu(), outputs.cpu(), score_logits.cpu()))
             done += len(part)
             if report is not None:
                 report(done, "")
@@ -52,9 +53,13 @@ def frozen(model: IterativeModel) -> Iterator[None]:
             part.training = mode
 
 
+def device_of(model: IterativeModel) -> torch.device:
+    """Where a model is."""
+    return next(model.parameters()).device
+
+
 def validated(trajectory: Trajectory, labels: Tensor) -> Validation:
     """The depth–accuracy curve, and the loss at each step."""
-    labels = labels.to(trajectory.outputs.device)
     hits = (trajectory.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
     return Validation(hits.tolist(), step_losses(trajectory.outputs, labels).double().mean(dim=0).tolist())
 

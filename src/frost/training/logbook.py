@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from frost.directory import replace_file
+from frost.directory import explained, replace_file
 
 
 class Logbook:
@@ -27,8 +27,9 @@ class Logbook:
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Append a line; it is in the hands of the system at once, so that a kill does not lose it."""
-        self._file.write(json.dumps(entry, allow_nan=False) + "\n")
-        self._file.flush()
+        with explained(self.path):
+            self._file.write(json.dumps(entry, allow_nan=False) + "\n")
+            self._file.flush()
         self.last_step = entry["step"]
 
     def sync(self) -> None:
@@ -54,9 +55,20 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_back(path: Path, last_step: int) -> list[dict[str, Any]]:
-    """Remove lines of steps after `last_step`, and half a line at the end; what is kept is returned."""
+    """Remove everything after `last_step`, whatever it is; what is kept is returned.
+
+    Lines up to the last checkpoint were on the disk before it. What a power cut leaves behind them may be anything.
+    """
     if not path.exists():
         return []
-    kept = [entry for entry in read(path) if entry["step"] <= last_step]
+    kept: list[dict[str, Any]] = []
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            entry = json.loads(line)
+            if entry["step"] > last_step:
+                break
+        except (ValueError, TypeError, LookupError):
+            break
+        kept.append(entry)
     replace_file(path, "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in kept).encode())
     return kept

@@ -23,6 +23,7 @@ from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
 from frost.training.average import begin_average, update_average
+from frost.training.evaluate import device_of
 from frost.training.memory import Precision, autocast, explained_memory, resolve_precision, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
@@ -39,7 +40,7 @@ class StepRecord(NamedTuple):
     task: float
     relative: float
     anchoring: float
-    accuracy: float        # of the last refinement step, on the training batch
+    accuracy: float        # on the training batch, of the last refinement step that it took
     scale: float | None    # λ
     hurst: float | None    # H
     learning_rate: float
@@ -66,7 +67,7 @@ class Training:
     @classmethod
     def begin(cls, model: IterativeModel, config: TrainConfig) -> Training:
         """Before the first step."""
-        precision = resolve_precision(config.precision, _device_of(model))
+        precision = resolve_precision(config.precision, device_of(model))
         average = begin_average(model) if config.average else None
         return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision)
 
@@ -113,7 +114,7 @@ def go_on(training: Training, data: Images, config: TrainConfig, halting: Haltin
 def _train_step(training: Training, data: Images, rows: Tensor, config: TrainConfig, halting: HaltingConfig, steps: int,
                 epoch: int) -> tuple[StepRecord, Trajectory]:
     model, optimizer, step = training.model, training.optimizer, training.step + 1
-    device = _device_of(model)
+    device = device_of(model)
     rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -127,13 +128,13 @@ def _train_step(training: Training, data: Images, rows: Tensor, config: TrainCon
                      deep_supervision=config.deep_supervision, mixed=mixed)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {_which(rows)}; "
-                                 "lower train.learning_rate.")
+                                 "lower train.learning_rate, in a new --out.")
     optimizer.zero_grad(set_to_none=True)
     loss.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     if not torch.isfinite(norm):
         raise FloatingPointError(f"a gradient is not finite at step {step}, {_which(rows)}; "
-                                 "lower train.learning_rate.")
+                                 "lower train.learning_rate, in a new --out.")
     optimizer.step()
     if training.average is not None:
         update_average(training.average, model, step, config.average)
@@ -183,10 +184,6 @@ def _scale_of(model: IterativeModel) -> tuple[float | None, float | None]:
     if not isinstance(model, Frost):
         return None, None
     return model.scale.value.item(), model.scale.hurst.item()
-
-
-def _device_of(model: IterativeModel) -> torch.device:
-    return next(model.parameters()).device
 
 
 def _generator(*numbers: int) -> torch.Generator:

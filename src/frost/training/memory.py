@@ -1,4 +1,4 @@
-"""Precision and memory of a training step: autocast, gradient checkpointing, and what to say when memory runs out."""
+"""Device, precision and memory of a training step: autocast, gradient checkpointing, and a sentence for too little."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from frost.core.trajectory import IterativeModel, State, Trajectory, check_finit
 
 Precision = Literal["float32", "bf16"]
 Reading = tuple[list[Tensor], list[Tensor]]    # outputs and score logits of some steps
+
+
+def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """A GPU if there is one, unless the user says otherwise."""
+    if wish == "cuda" and not torch.cuda.is_available():
+        raise ValueError("train.device is cuda, but torch sees no GPU here; set it to auto or cpu.")
+    return torch.device("cuda" if wish != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:

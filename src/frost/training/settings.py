@@ -24,9 +24,10 @@ class TrainConfig:
     random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
     average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
     augment: Augmentation = field(default_factory=Augmentation)
+    device: Literal["auto", "cpu", "cuda"] = "auto"          # auto is a GPU if there is one
     precision: Literal["auto", "float32", "bf16"] = "auto"   # auto is bf16 where the hardware multiplies it
     checkpointing: bool = False     # recompute states in the backward pass: memory hardly grows with T
-    compile: bool = False           # torch.compile the model
+    compile: bool = False           # torch.compile the model; then a resume is not bit for bit
     validate_every: int = 1         # epochs
     save_every: int = 0             # steps between checkpoints; 0 is one every five minutes
     seed: int = 0
@@ -44,6 +45,8 @@ class TrainConfig:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
         if self.seed >= 2**62:
             raise ValueError(f"seed must be below 2^62, got {self.seed}.")
+        if self.compile and self.checkpointing:
+            raise ValueError("compile and checkpointing exclude one another; set one of them to false.")
         for name in ("warmup", "label_smoothing", "average"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from frost import directory
 from frost.checkpoint import newest, write_files
+from frost.training.evaluate import device_of
 from frost.training.loop import Training
 
 TENSORS, PLACE = "training.safetensors", "training.json"
@@ -39,17 +40,19 @@ def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, An
     """
     path = checkpoints / f"step-{training.step:08d}"
     if path.exists():
-        if newest(checkpoints) == path:
+        if newest(checkpoints, (TENSORS, PLACE)) == path:
             return path
         shutil.rmtree(path)    # of the same step, and damaged
     facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
-             "world_size": 1, **place}
-    with directory.built_aside(path) as building:
+             "device": str(device_of(training.model).type), "world_size": 1, **place}
+    with directory.explained(path), directory.built_aside(path) as building:
         extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: (json.dumps(facts, indent=2) + "\n").encode()}
         write_files(building, training.result, config, extras=extras)
         building.rename(path)
     directory.fsync(checkpoints)
-    for old in sorted(checkpoints.glob("step-*"), reverse=True)[KEPT:]:
+    directory.fsync(checkpoints.parent)
+    older = sorted((other for other in checkpoints.glob("step-*") if other.name < path.name), reverse=True)
+    for old in older[KEPT - 1:]:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
@@ -58,19 +61,25 @@ def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any
     """Set a fresh training back to the newest whole resume point; its place and scores, or None if there is none."""
     for half in checkpoints.glob(".step-*.tmp"):
         shutil.rmtree(half, ignore_errors=True)    # a save that was cut short
-    path = newest(checkpoints)
-    damaged = [other.name for other in checkpoints.glob("step-*") if path is None or other.name > path.name]
+    path = newest(checkpoints, (TENSORS, PLACE))
+    damaged = sorted(other for other in checkpoints.glob("step-*") if path is None or other.name > path.name)
     if damaged:
         found = f"going on from {path.name}" if path else "starting anew"
-        warnings.warn(f"{', '.join(sorted(damaged))} in {checkpoints} is damaged; {found}", stacklevel=2)
+        names = ", ".join(other.name for other in damaged)
+        warnings.warn(f"{names} in {checkpoints} is damaged and set aside; {found}", stacklevel=2)
+    for other in damaged:
+        aside = other.with_name(f"damaged-{other.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        other.rename(aside)    # so that it is not counted, nor found again
     if path is None:
         return None
     place = directory.read_json(path / PLACE)
-    for name in ("precision", "threads"):
-        now = training.precision if name == "precision" else torch.get_num_threads()
-        if place[name] != now:
-            warnings.warn(f"the run used {name} {place[name]} so far and now uses {now}: it goes on, but not bit for "
-                          "bit", stacklevel=2)
+    now = {"precision": training.precision, "threads": torch.get_num_threads(),
+           "device": device_of(training.model).type}
+    for name, value in now.items():
+        if place.get(name) != value:
+            warnings.warn(f"the run used {name} {place.get(name)} so far and now uses {value}: it goes on, but not bit "
+                          "for bit", stacklevel=2)
     with safe_open(path / TENSORS, framework="pt") as file:
         scores = _fill(training, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a dict
     training.step = place["step"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def stop_wish() -> Iterator[Wish]:
 
     def handle(number: int, _: FrameType | None) -> None:
         if wish:
+            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")    # a progress bar hides the cursor
+            sys.stderr.flush()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         wish.number = number

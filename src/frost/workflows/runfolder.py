@@ -1,0 +1,107 @@
+"""The folder of a run in training: what it began with, whether it may be gone on with, and who works in it.
+
+    RUN/run.json            configuration, command and data, from the first moment on
+    RUN/logbook.jsonl       one object a training step
+    RUN/validation.jsonl    one object a validation: accuracy and loss after each refinement step
+    RUN/checkpoints/        resume points; the last two stay
+    RUN/weights.safetensors config.json calibration.json origin.json MANIFEST.json    when it has ended
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from frost import checkpoint, directory
+from frost.data.splits import DataSet, Images
+
+RUN, ORIGIN, LOGBOOK, VALIDATIONS = "run.json", "origin.json", "logbook.jsonl", "validation.jsonl"
+LOCK = ".lock"
+TRACES = {LOCK, f".{RUN}.tmp"}   # of a process that was killed before it had begun
+
+
+def has_ended(out: Path, config: Mapping[str, Any], resume: bool) -> bool:
+    """Whether the run is there already; then it is verified, and must be the one that is asked for."""
+    if not (out / directory.MANIFEST).exists():
+        return False
+    if not resume:
+        raise ValueError(f"{out} holds a run that has ended; choose another --out, or remove it.")
+    checkpoint.verify(out)
+    _check_same(out, "config", config)
+    return True
+
+
+def check_folder(out: Path, config: Mapping[str, Any], resume: bool) -> None:
+    """Refuse a folder that holds something else, another run, or this one when nobody asked to go on with it."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} exists and is not a folder; choose another --out.")
+    if not out.exists() or all(file.name in TRACES for file in out.iterdir()):
+        return
+    _check_same(out, "config", config)
+    if not resume:
+        raise ValueError(f"{out} holds a run that has not ended; add --resume to go on with it, or choose another "
+                         "--out.")
+
+
+def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: DataSet[Images]) -> None:
+    """Write what the run begins with; or, where that stands already, see that the data are still the same."""
+    facts = facts_of(data)
+    if (out / RUN).exists():
+        _check_same(out, "data", facts)
+        return
+    content = {"config": dict(config), "data": facts, "command": shlex.join(command)}
+    with directory.explained(out / RUN):
+        directory.replace_file(out / RUN, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def facts_of(data: DataSet[Images]) -> dict[str, Any]:
+    """What must not change between two parts of one training."""
+    labels = hashlib.sha256(data.train.labels.numpy().tobytes() + data.validation.labels.numpy().tobytes())
+    return {"name": data.name, "train": len(data.train), "validation": len(data.validation),
+            "classes": list(data.classes), "labels": labels.hexdigest()}
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Refuse to train where another process does; the lock goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:    # Windows has no such locks: there it is up to the user
+        yield
+        return
+    with (out / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(f"another process is training in {out}; wait for it, or choose another --out.") from error
+        yield
+
+
+def _check_same(out: Path, part: str, ours: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run under another configuration or on other data, naming the first difference."""
+    if not (out / RUN).is_file():
+        raise ValueError(f"{out} holds something that `frost train` did not make (it has no {RUN}); choose another "
+                         "--out.")
+    stored = directory.read_json(out / RUN).get(part)
+    if not isinstance(stored, dict):
+        raise ValueError(f"{out / RUN} does not say what the run began with; choose another --out.")
+    before, now = _flat(stored), _flat(ours)
+    for path in sorted(before.keys() | now.keys()):
+        if before.get(path) != now.get(path):
+            raise ValueError(f"{out} is another run: its {path} is {before.get(path)}, here it is {now.get(path)}; "
+                             "choose another --out, or the recipe, settings and data that it began with.")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
