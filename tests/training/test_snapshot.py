@@ -1,5 +1,6 @@
 """A training goes on from any step, bit for bit; the logbook holds each step once."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -87,9 +88,48 @@ def test_the_newest_whole_checkpoint_wins_and_few_are_kept(tmp_path):
     content[-1] ^= 1
     damaged.write_bytes(content)
     again = fresh("conv")
-    with pytest.warns(UserWarning, match="step-00000004 .* is damaged; going on from step-00000003"):
+    with pytest.warns(UserWarning, match="step-00000004 .* is damaged and set aside; going on from step-00000003"):
         restore_newest(tmp_path, again)
     assert again.step == 3
+
+
+def test_damaged_checkpoints_do_not_push_out_the_new_ones(tmp_path):
+    training = fresh("conv")
+    for record in go_on(training, DATA, CONFIG, HaltingConfig()):
+        save_snapshot(tmp_path, training, {}, {"seconds": 0.0})
+        if record.step == 6:
+            break
+    for path in tmp_path.glob("step-*"):
+        (path / "training.json").write_text("{}")
+    again = fresh("conv")
+    with pytest.warns(UserWarning, match="starting anew"):
+        assert restore_newest(tmp_path, again) is None
+    next(go_on(again, DATA, CONFIG, HaltingConfig()))
+    save_snapshot(tmp_path, again, {}, {"seconds": 0.0})
+    third = fresh("conv")
+    restore_newest(tmp_path, third)
+    assert third.step == 1
+
+
+def test_a_disk_that_is_full_is_told_with_the_path(tmp_path, monkeypatch):
+    training = fresh("conv")
+    save_snapshot(tmp_path, training, {}, {"seconds": 0.0})
+    next(go_on(training, DATA, CONFIG, HaltingConfig()))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("frost.directory.fsync", full)
+    with pytest.raises(OSError, match=r"step-00000001 could not be written \(No space left on device\); what was saved"):
+        save_snapshot(tmp_path, training, {}, {"seconds": 0.0})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000000"]
+
+
+def test_another_number_of_threads_is_told(tmp_path):
+    training = fresh("conv")
+    save_snapshot(tmp_path, training, {}, {"seconds": 0.0, "threads": 77})
+    with pytest.warns(UserWarning, match="threads 77 so far and now uses .* not bit for bit"):
+        restore_newest(tmp_path, fresh("conv"))
 
 
 def test_a_resume_point_is_a_run_of_the_averaged_weights(tmp_path):
@@ -121,6 +161,11 @@ def test_the_logbook_is_cut_back_to_the_checkpoint(tmp_path):
     assert entries[2]["loss"] == 0.1 * 3     # numbers survive being rewritten
     assert entries[3] == {"step": 4, "loss": 1.0}
     assert json.loads(path.read_text().splitlines()[0]) == {"step": 1, "loss": 0.1}
+    with path.open("ab") as file:
+        file.write(b"\x00\xff\x00\n")      # what a power cut may leave behind the last checkpoint
+    with Logbook(path, last_step=4) as book:
+        assert book.last_step == 4
+    assert len(read(path)) == 4
 
 
 def test_the_average_follows_the_weights():

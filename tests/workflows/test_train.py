@@ -1,5 +1,6 @@
 """`frost train`: runs that end, are interrupted, killed, continued and refused; real processes and signals."""
 
+import contextlib
 import json
 import os
 import random
@@ -7,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-import torch
 
 from frost.checkpoint import load, weights_hash
 from frost.cli import main
 from frost.training.logbook import read
+from frost.workflows.interrupt import stop_wish
 
+LONGER = ("train.epochs=12", "train.save_every=2")
 SMALL = ("--set", "train.epochs=2", "train.batch=256", "train.average=0.9", "model.depth=3", "model.channels=16",
          "model.bottleneck=8")
 
@@ -31,9 +34,30 @@ def process(*words):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "whole"
-    child = process("train", "digits", "--out", out, *SMALL, "train.epochs=6", "train.save_every=2")
-    assert child.wait() == 0, child.stderr.read()
+    child = process("train", "digits", "--out", out, *SMALL, *LONGER)
+    _, complaint = child.communicate()
+    assert child.returncode == 0, complaint
     return out
+
+
+def wait_for(child, out, steps):
+    """Until the run has taken so many steps; it must still be under way then."""
+    until = time.monotonic() + 100
+    while len(read(out / "logbook.jsonl")) < steps:
+        assert child.poll() is None, child.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def validations_of(out):
+    return [{**entry, "seconds": None} for entry in read(out / "validation.jsonl")]
+
+
+def assert_same(one, two):
+    assert read(one / "logbook.jsonl") == read(two / "logbook.jsonl")
+    assert validations_of(one) == validations_of(two)
+    assert weights_hash(load(one).model) == weights_hash(load(two).model)
+    assert load(one).calibration.to_dict() == load(two).calibration.to_dict()
 
 
 def test_a_training_leaves_a_run_with_logbook_calibration_and_origin(tmp_path, capsys):
@@ -65,28 +89,27 @@ def test_the_kept_weights_are_the_averaged_ones(tmp_path):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_and_continued_is_bit_for_bit_the_undisturbed_run(tmp_path, undisturbed, seed):
     out = tmp_path / "killed"
-    words = ("train", "digits", "--out", out, "--resume", *SMALL, "train.epochs=6", "train.save_every=2")
+    words = ("train", "digits", "--out", out, "--resume", *SMALL, *LONGER)
     generator = random.Random(seed)
-    for _ in range(2):
+    for most in (15, 40):
         child = process(*words)
-        until, steps = time.monotonic() + 60, generator.randint(3, 12)
-        while child.poll() is None and time.monotonic() < until and len(read(out / "logbook.jsonl")) < steps:
-            time.sleep(0.01)
+        wait_for(child, out, generator.randint(most - 12, most))
         child.kill()
         child.communicate()
+        assert child.returncode == -signal.SIGKILL
+        assert not (out / "MANIFEST.json").exists()
     child = process(*words)
-    assert child.wait() == 0, child.stderr.read()
-    assert read(out / "logbook.jsonl") == read(undisturbed / "logbook.jsonl")
-    assert weights_hash(load(out).model) == weights_hash(load(undisturbed).model)
+    _, complaint = child.communicate()
+    assert child.returncode == 0, complaint
+    assert_same(out, undisturbed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_prints_the_command_that_goes_on(tmp_path, undisturbed, number, status):
     out = tmp_path / "stopped"
-    child = process("train", "digits", "--out", out, *SMALL, "train.epochs=6", "train.save_every=2")
-    while child.poll() is None and len(read(out / "logbook.jsonl")) < 4:
-        time.sleep(0.01)
+    child = process("train", "digits", "--out", out, *SMALL, *LONGER)
+    wait_for(child, out, 4)
     child.send_signal(number)
     _, complaint = child.communicate(timeout=60)
     assert child.returncode == status
@@ -100,7 +123,7 @@ def test_a_signal_saves_and_prints_the_command_that_goes_on(tmp_path, undisturbe
     again = subprocess.run([sys.executable, "-m", *command.split()], capture_output=True, text=True, check=False,
                            env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert again.returncode == 0, again.stderr
-    assert read(out / "logbook.jsonl") == read(undisturbed / "logbook.jsonl")
+    assert_same(out, undisturbed)
 
 
 def test_resume_starts_a_run_that_is_not_there_and_leaves_one_that_has_ended(tmp_path, capsys):
@@ -139,15 +162,17 @@ def test_a_run_of_another_recipe_is_refused(tmp_path, capsys):
     assert "another run" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_train_in_one_folder(tmp_path):
     out = tmp_path / "r"
     first = process("train", "digits", "--out", out)
-    while first.poll() is None and len(read(out / "logbook.jsonl")) < 2:
-        time.sleep(0.05)
-    second = process("train", "digits", "--out", out, "--resume")
-    _, complaint = second.communicate(timeout=60)
-    first.kill()
-    first.communicate()
+    try:
+        wait_for(first, out, 2)
+        second = process("train", "digits", "--out", out, "--resume")
+        _, complaint = second.communicate(timeout=100)
+    finally:
+        first.kill()
+        first.communicate()
     assert second.returncode == 2
     assert "another process is training" in complaint
 
@@ -164,20 +189,126 @@ def test_a_baseline_is_one_setting_away(tmp_path):
         assert read(tmp_path / name / "logbook.jsonl")[0]["scale"] is None
 
 
-def test_scores_streamed_in_the_last_epoch_survive_an_interruption(tmp_path):
-    """halting.calibrate=last-epoch, the paper's §4.4, needs what was seen before the kill as well."""
-    words = ("train", "digits", "--resume", *SMALL, "halting.calibrate=last-epoch", "train.save_every=1")
+class Interrupting:
+    """Asks a run to stop at its n-th look at the wish, as a signal would."""
+
+    def __init__(self, monkeypatch, looks):
+        self.looks, self.number = looks, signal.SIGINT
+        monkeypatch.setattr("frost.workflows.train.stop_wish", lambda: contextlib.nullcontext(self))
+
+    def __bool__(self):
+        self.looks -= 1
+        return self.looks == 0
+
+
+def steps_before_stop(words, monkeypatch, looks):
+    """Go on until the wish is looked at so often, then to the end; whether it was stopped at all."""
+    with monkeypatch.context() as patched:
+        Interrupting(patched, looks)
+        status = run(*words)
+    assert run(*words) == 0
+    return status == 130
+
+
+@pytest.mark.parametrize("extra", [(), ("halting.calibrate=last-epoch",)])
+def test_stopped_anywhere_it_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, extra):
+    """In a step, inside a validation, after the last step, in the calibration: every place where the wish is seen."""
+    words = ("train", "digits", "--resume", *SMALL, "train.save_every=3", *extra)
     assert run(*words, "--out", tmp_path / "whole") == 0
-    child = process(*words, "--out", tmp_path / "r")
-    while child.poll() is None and len(read(tmp_path / "r" / "logbook.jsonl")) < 8:
-        time.sleep(0.01)
-    child.kill()
-    child.communicate()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        assert run(*words, "--out", tmp_path / "r") == 0
-    finally:
-        torch.set_num_threads(threads)
-    one, two = (load(tmp_path / name).calibration for name in ("whole", "r"))
-    assert one.to_dict() == two.to_dict()
+    for looks in range(1, 40):
+        out = tmp_path / f"stopped-{looks}"
+        if not steps_before_stop((*words, "--out", out), monkeypatch, looks):
+            break
+        assert_same(out, tmp_path / "whole")
+    assert looks > 12     # ten steps, two validations and the calibration at least
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "config.json", "calibration.json", "origin.json"])
+def test_a_kill_while_the_run_is_finished_loses_nothing(tmp_path, monkeypatch, name):
+    assert run("train", "digits", "--out", tmp_path / "whole", *SMALL) == 0
+    original, out = Path.rename, tmp_path / "killed"
+
+    def rename(self, target):
+        if Path(target) == out / name:
+            raise MemoryError("killed here")
+        return original(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename)
+        assert run("train", "digits", "--out", out, *SMALL) == 1
+    assert not (out / "MANIFEST.json").exists()
+    assert load(out).model is not None       # its last checkpoint
+    assert run("train", "digits", "--out", out, "--resume", *SMALL) == 0
+    assert_same(out, tmp_path / "whole")
+    assert not list(out.glob(".run.*"))
+
+
+@pytest.mark.slow
+def test_a_second_signal_leaves_at_once(tmp_path):
+    script = ("import signal, os\n"
+              "from frost.workflows.interrupt import stop_wish\n"
+              "with stop_wish() as wish:\n"
+              "    os.kill(os.getpid(), signal.SIGTERM)\n"
+              "    assert wish.number == signal.SIGTERM\n"
+              "    print('still here', flush=True)\n"
+              "    os.kill(os.getpid(), signal.SIGTERM)\n"
+              "    print('never', flush=True)\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "still here\n"
+    assert done.returncode == -signal.SIGTERM
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGINT)
+    with stop_wish() as wish:
+        assert not wish
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_folder_that_only_a_killed_process_has_touched_is_as_good_as_empty(tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / ".lock").touch()
+    (tmp_path / "r" / ".run.json.tmp").write_text("{")
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 0
+
+
+def test_other_data_are_noticed(tmp_path, capsys):
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 0
+    (tmp_path / "r" / "MANIFEST.json").unlink()
+    stored = json.loads((tmp_path / "r" / "run.json").read_text())
+    stored["data"]["train"] = 7
+    (tmp_path / "r" / "run.json").write_text(json.dumps(stored))
+    assert run("train", "digits", "--out", tmp_path / "r", "--resume", *SMALL) == 2
+    assert "its train is 7, here it is " in capsys.readouterr().err
+
+
+def test_tensorboard_gets_the_curves(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert run("train", "digits", "--out", tmp_path / "r", "--tensorboard", *SMALL) == 0
+    events = EventAccumulator(str(tmp_path / "r" / "tensorboard"))
+    events.Reload()
+    entries = read(tmp_path / "r" / "logbook.jsonl")
+    for curve, field in (("train/scale", "scale"), ("train/loss", "loss"), ("train/gradient_norm", "gradient_norm")):
+        points = events.Scalars(curve)
+        assert [point.step for point in points] == [entry["step"] for entry in entries]
+        assert [point.value for point in points] == pytest.approx([entry[field] for entry in entries], rel=1e-6)
+    assert [point.step for point in events.Scalars("validation-accuracy/t03")] == [5, 10]
+    assert events.Scalars("train-accuracy/t01")
+
+
+def test_without_tensorboard_nothing_is_begun(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert run("train", "digits", "--out", tmp_path / "r", "--tensorboard", *SMALL) == 2
+    assert "frost-ssm[train]" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(("setting", "sentence"), [
+    ("train.random_depth=9", "at most model.depth"), ("train.device=cuda", "no GPU"), ("train.random_depth=1", "rank_by"),
+    ("model.depth=1", "at least 2")])
+def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_path, capsys, setting, sentence):
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, setting) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
