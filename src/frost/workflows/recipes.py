@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frost.config import to_dict
 from frost.recipes import RECIPES
 from frost.report.tables import table
 
@@ -15,7 +16,7 @@ def as_json() -> dict[str, Any]:
         config = make()
         rows.append({"recipe": name, "data": config.data, "backbone": config.model.backbone,
                      "depth": config.model.depth, "epochs": config.train.epochs, "seed": config.train.seed,
-                     "description": " ".join((make.__doc__ or "").split())})
+                     "description": " ".join((make.__doc__ or "").split()), "config": to_dict(config)})
     return {"recipes": rows}
 
 
