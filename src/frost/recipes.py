@@ -118,21 +118,28 @@ def imagenet100_vit_b16() -> RunConfig:
 
 
 def cifar100_cpu() -> RunConfig:
-    """CIFAR-100 for two CPU cores."""
+    """CIFAR-100 for two CPU cores: a leaky bottleneck on maps of 8 × 8, T = 8, 0.27 M parameters.
+
+    `frost train cifar100-cpu --out RUN --data DIR`; under 110 minutes on two cores. The last step of each batch is drawn
+    between 2 and T, so that an epoch costs two thirds of one at full depth.
+    """
     return RunConfig(
         recipe="cifar100-cpu", data="cifar100",
         model=replace(SIZES["resnet-32px"], depth=8, channels=192, bottleneck=96, patch=4, leaky=True, rectify=True,
                       standardise=True, deep_stem=True),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15),
-        train=TrainConfig(epochs=30, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05, random_depth=2,
+        train=TrainConfig(epochs=40, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05, random_depth=2,
                           average=0.998, augment=Augmentation(shift=4, flip=True), validate_every=2),
     )
 
 
 def cifar100_short() -> RunConfig:
-    """The same in minutes."""
+    """The model of `cifar100-cpu` for two epochs, in minutes.
+
+    `frost train cifar100-short --out RUN --data DIR`; about five minutes on two cores.
+    """
     run = cifar100_cpu()
-    return replace(run, recipe="cifar100-short", train=replace(run.train, epochs=2))
+    return replace(run, recipe="cifar100-short", train=replace(run.train, epochs=2, validate_every=1))
 
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {

@@ -32,7 +32,9 @@ class ResNetStem(nn.Module):
 
     Stride 4 is the ImageNet stem: 7×7 with stride 2, then a dilated convolution with padding instead of max-pooling.
     Paper choice: that convolution is depthwise, as pooling is. Strides 1 and 2 are a 3×3 convolution, for small images.
-    A `deep` stem of stride 4 is for images of 32 pixels: two 3×3 convolutions at half size, then one of 2×2.
+    A `deep` stem of stride 4 is for images of 32 pixels: two 3×3 convolutions at half size, then one of 2×2. It
+    normalises by BatchNorm: it runs once per image, so that no depth shares its statistics, and with frozen weights an
+    image's features do not depend on its batch.
     """
 
     def __init__(self, image_channels: int, channels: int, stride: int, deep: bool = False) -> None:
@@ -44,9 +46,9 @@ class ResNetStem(nn.Module):
         if deep:
             width = max(16, channels // 3)
             self.layers = nn.Sequential(
-                nn.Conv2d(image_channels, width // 2, 3, stride=2, padding=1, bias=False), group_norm(width // 2),
-                nn.ReLU(), nn.Conv2d(width // 2, width, 3, padding=1, bias=False), group_norm(width), nn.ReLU(),
-                nn.Conv2d(width, channels, 2, stride=2, bias=False), group_norm(channels))
+                nn.Conv2d(image_channels, width // 2, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width // 2),
+                nn.ReLU(), nn.Conv2d(width // 2, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+                nn.Conv2d(width, channels, 2, stride=2, bias=False), nn.BatchNorm2d(channels))
         elif stride == 4:
             width = max(8, channels // 4)
             self.layers = nn.Sequential(
