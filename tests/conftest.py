@@ -1,5 +1,8 @@
 """Fixed seeds, one thread, and tiny models that every test may use."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import settings
@@ -7,6 +10,8 @@ from torch import nn
 
 from frost.core.model import Frost, FrostConfig
 
+# The writers of small data sets are the campaigns' own.
+sys.path.insert(0, str(Path(__file__).parents[1] / "campaigns"))
 settings.register_profile("frost", derandomize=True, deadline=None)
 settings.load_profile("frost")
 
@@ -27,3 +32,17 @@ def small_frost(config: FrostConfig | None = None, transition: nn.Module | None 
     convolution = nn.Conv2d(channels, channels, 3, padding=1)
     block = transition or nn.Sequential(nn.GroupNorm(2, channels), nn.ReLU(), convolution)
     return Frost(nn.Conv2d(1, channels, 3, padding=1), block, channels=channels, classes=4, config=config)
+
+
+@pytest.fixture
+def small_set(tmp_path):
+    """Writes a small sound set and says what its files must be: `small_set("cifar")` → folder, layout."""
+    import hostile_data
+
+    def write(kind: str):
+        folder = tmp_path / "set"
+        folder.mkdir()
+        hostile_data.write_set(kind, folder)
+        return folder, hostile_data.pinned(kind, folder)
+
+    return write

@@ -96,7 +96,7 @@ MISTAKES = {
     "unknown option": (["demo", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
     "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
     "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),
-    "another data set": (["demo", "--set", "data=cifar100"], ["data is one of digits"]),
+    "another data set": (["demo", "--set", "data=cifar100"], ["the demo is about digits"]),
     "heads that do not divide": (["describe", "frost-vit-8px", "--set", "model.heads=5"], ["multiple of heads"]),
     "negative width": (["describe", "frost-vit-8px", "--set", "model.expansion=-1"], ["expansion must be positive"]),
     "absurd size": (["describe", "frost-vit-8px", "--set", "model.channels=4000000000"], ["channels must lie between"]),

@@ -120,8 +120,8 @@ def imagenet100_vit_b16() -> RunConfig:
 def cifar100_cpu() -> RunConfig:
     """CIFAR-100 for two CPU cores: a leaky bottleneck on maps of 8 × 8, T = 8, 0.27 M parameters.
 
-    `frost train cifar100-cpu --out RUN --data DIR`; under 110 minutes on two cores. The last step of each batch is drawn
-    between 2 and T, so that an epoch costs two thirds of one at full depth.
+    `frost train cifar100-cpu --out RUN --data DIR`; under 110 minutes on two cores. The last step of each batch is
+    drawn between 2 and T, so that an epoch costs two thirds of one at full depth.
     """
     return RunConfig(
         recipe="cifar100-cpu", data="cifar100",

@@ -60,6 +60,8 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     """Train, calibrate, measure, write the run and its picture."""
     started = time.monotonic()
     check_destination(out)
+    if config.data != "digits":
+        raise ValueError(f"the demo is about digits, got data={config.data}; use frost train for other data.")
     data = load_digits()
     _check_fits(config, data)
     model = build(config.model, seed=config.train.seed)
