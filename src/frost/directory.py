@@ -49,6 +49,7 @@ def seal(folder: Path, facts: Mapping[str, Any]) -> None:
     files = {file.name: facts_of(file) for file in sorted(folder.iterdir())}
     write_json(folder / MANIFEST, {"format": FORMAT, **facts, "files": files})
     for file in folder.iterdir():
+        file.chmod(0o644)    # as other files of the user's; safetensors keeps others out
         fsync(file)
     fsync(folder)
     folder.chmod(0o755)   # mkdtemp keeps others out
