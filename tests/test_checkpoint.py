@@ -128,7 +128,7 @@ def test_a_destination_that_holds_something_else_is_refused(tmp_path, run):
     assert (path / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("broken", ["save_model", "_move_into_place", "_fsync"])
+@pytest.mark.parametrize("broken", ["checkpoint.save_model", "checkpoint._move_into_place", "directory.fsync"])
 def test_a_failed_save_leaves_the_old_run_whole(run, monkeypatch, broken):
     path, model = run
     before = weights_hash(load(path).model)
@@ -138,7 +138,7 @@ def test_a_failed_save_leaves_the_old_run_whole(run, monkeypatch, broken):
 
     with torch.no_grad():
         model.head.readout.bias.add_(1)
-    monkeypatch.setattr(f"frost.checkpoint.{broken}", fails)
+    monkeypatch.setattr(f"frost.{broken}", fails)
     with pytest.raises(OSError, match="disk full"):
         save(path, model, to_dict(recipe("digits")))
     assert weights_hash(load(path).model) == before

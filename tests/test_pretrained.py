@@ -15,7 +15,7 @@ from frost.data.digits import load_digits
 from frost.training.evaluate import run_frozen
 
 ROOT = Path(__file__).parent.parent
-NAMES = ["cifar100-cpu", "digits"]
+NAMES = ["digits"]
 
 
 def test_the_shelf_holds_what_the_readme_says():
@@ -62,4 +62,4 @@ def test_an_installed_wheel_brings_them_along(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
                             env={**environment, "PYTHONPATH": str(tmp_path / "site")})
-    assert answer.stdout.strip() == "[8, 8]"
+    assert answer.stdout.strip() == str([8] * len(NAMES))

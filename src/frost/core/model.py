@@ -19,7 +19,7 @@ from frost.config import check_fields
 from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
 from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
-from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, pool
+from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, normalised_pool, pool
 from frost.core.lipschitz import Bounded
 from frost.core.scaling import Scale, scaled_readout
 from frost.core.trajectory import IterativeModel, State
@@ -132,7 +132,7 @@ class Frost(IterativeModel):
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C_λ(h_t) + D(x) (2), (16), (17), and the logit of the score (19)."""
-        features = self.norm.pooled(state.hidden) if isinstance(self.norm, ChannelNorm) else pool(state.hidden)
+        features = normalised_pool(self.norm, state.hidden)
         output = scaled_readout(self.head.readout, features, self.scale) + state.feedthrough
         return output, self.head.score(features.detach() if isolate_score else features)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
-from frost.core.layout import ChannelMap, ChannelNorm, default_layout, pool
+from frost.core.layout import ChannelMap, ChannelNorm, default_layout, normalised_pool, pool
 from frost.core.trajectory import IterativeModel, State
 
 
@@ -29,7 +29,7 @@ class Baseline(IterativeModel):
             raise ValueError(f"depth must be at least 1, got {depth}.")
         self.depth = depth
         self.stem = stem
-        self.norm = ChannelNorm(channels, rectify)
+        self.norm: nn.Module = ChannelNorm(channels, rectify)
         self.head = Head(channels, classes)
 
     def _begin(self, images: Tensor) -> State:
@@ -39,7 +39,7 @@ class Baseline(IterativeModel):
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
-        features = self.norm.pooled(state.hidden)
+        features = normalised_pool(self.norm, state.hidden)
         score_logit = self.head.score(features.detach() if isolate_score else features)
         return self.head.readout(features) + state.feedthrough, score_logit
 

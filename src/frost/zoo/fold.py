@@ -13,7 +13,6 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from frost.core.layout import ChannelNorm
 from frost.core.model import Frost
 from frost.zoo.baselines import BasicSSM
 
@@ -41,7 +40,6 @@ def fold(model: Frost) -> BasicSSM:
         raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{model.config.rule}'.")
     source = copy.deepcopy(model)
     scale, readout = source.scale, source.head.readout
-    assert isinstance(source.norm, ChannelNorm)    # the residual rule normalises
     last = _last_map(source)
     folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
                       channels=readout.in_features, classes=readout.out_features, depth=model.depth,
