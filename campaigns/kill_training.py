@@ -2,8 +2,8 @@
 
     python campaigns/kill_training.py [--kills 10] [--seed 0] [--epochs 6]       # `make campaigns`
 
-`frost train digits` saves every few steps and is killed after a random time, again and again, each time gone on with by
-the same command and `--resume`. In the end the losses in its logbook are compared, bit for bit, with those of a run
+`frost train digits` saves every second step and is killed after a random number of steps and a random time, again and
+again, each time gone on with by the same command and `--resume`. In the end the losses in its logbook are compared, bit for bit, with those of a run
 that nobody disturbed, and so are the weights.
 
 The control saves the same files in place, over the last ones, without a folder aside and a rename. It is killed when a
@@ -73,21 +73,25 @@ def finish(words: list[str]) -> None:
         raise RuntimeError(complaint.decode())
 
 
-def killed_run(out: Path, epochs: int, kills: int, generator: random.Random, seconds: float) -> int:
+def killed_run(out: Path, epochs: int, kills: int, generator: random.Random) -> int:
     """Kill and continue; how many kills hit a training that was under way."""
     hits = 0
     for _ in range(kills):
         process = start(command(out, epochs))
-        wait = generator.uniform(0, 1.0) * seconds / kills * 2 + 3.0    # imports take about three seconds
-        before = len(lines(out)) if (out / "logbook.jsonl").exists() else 0
-        try:
-            process.wait(timeout=wait)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+        target = steps_of(out) + generator.randint(1, 6)
+        while process.poll() is None and steps_of(out) < target:
+            time.sleep(0.005)
+        time.sleep(generator.uniform(0, 0.3))    # somewhere in a step, in a save, in a validation or in the end
+        process.send_signal(signal.SIGKILL)
         process.communicate()
-        hits += process.returncode == -signal.SIGKILL and (out / "logbook.jsonl").exists() and len(lines(out)) != before
+        hits += process.returncode == -signal.SIGKILL
     finish(command(out, epochs))
     return hits
+
+
+def steps_of(run: Path) -> int:
+    """Lines in a logbook, however unfinished."""
+    return (run / "logbook.jsonl").read_bytes().count(b"\n") if (run / "logbook.jsonl").exists() else 0
 
 
 def control_loses(out: Path, epochs: int, limit: float = 60.0) -> bool:
@@ -115,10 +119,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         whole, disturbed = Path(folder) / "whole", Path(folder) / "disturbed"
-        started = time.monotonic()
         finish(command(whole, options.epochs))
-        seconds = time.monotonic() - started
-        hits = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed), seconds)
+        hits = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed))
         same_losses = lines(whole) == lines(disturbed)
         same_weights = weights_hash(load(whole).model) == weights_hash(load(disturbed).model)
         lost = sum(control_loses(Path(folder) / f"control-{i}", options.epochs) for i in range(CONTROL_KILLS))

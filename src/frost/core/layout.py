@@ -102,5 +102,5 @@ class ChannelNorm(nn.LayerNorm):
 
 
 def normalised_pool(norm: nn.Module, hidden: Tensor) -> Tensor:
-    """pool(norm(hidden)), the vector that readout and score see, by the fast way where there is one: (b, …) → (b, c)."""
+    """pool(norm(hidden)), which readout and score see, by the fast way where there is one: (b, …) → (b, c)."""
     return norm.pooled(hidden) if isinstance(norm, ChannelNorm) else pool(norm(hidden))

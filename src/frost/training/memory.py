@@ -26,7 +26,7 @@ def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
 
 
 def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
-    """bf16 where the hardware multiplies it: emulated, it was fourteen times slower than float32 on a CPU."""
+    """bf16 where the hardware multiplies it: emulated, it is far slower than float32."""
     if wish != "auto":
         return wish
     if device.type == "cuda":
