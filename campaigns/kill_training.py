@@ -3,8 +3,8 @@
     python campaigns/kill_training.py [--kills 10] [--seed 0] [--epochs 6]       # `make campaigns`
 
 `frost train digits` saves every second step and is killed after a random number of steps and a random time, again and
-again, each time gone on with by the same command and `--resume`. In the end the losses in its logbook are compared, bit for bit, with those of a run
-that nobody disturbed, and so are the weights.
+again, each time gone on with by the same command and `--resume`. In the end every line of its logbook is compared with
+those of a run that nobody disturbed, and so are the weights.
 
 The control saves the same files in place, over the last ones, without a folder aside and a rename. It is killed when a
 save is seen to be under way; it must lose its run at least once. Figures go to docs/results/campaigns.json.
