@@ -35,7 +35,7 @@ class Verb(NamedTuple):
 
     summary: str
     action: Callable[[argparse.Namespace], Answer]
-    add_options: Callable[[argparse.ArgumentParser], None]
+    add_options: Callable[[argparse.ArgumentParser], None] | None
     takes_settings: bool = True
 
 
@@ -47,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
     for name, verb in VERBS.items():
         sentence = f"{verb.summary[0].upper()}{verb.summary[1:]}."
         words = verbs.add_parser(name, help=verb.summary, description=sentence)
-        verb.add_options(words)
+        if verb.add_options is not None:
+            verb.add_options(words)
         if verb.takes_settings:
             words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE",
                                dest="assignments",
@@ -91,10 +92,6 @@ def _predict_options(words: argparse.ArgumentParser) -> None:
     budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by its halting score")
     budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
     words.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
-
-
-def _recipes_options(words: argparse.ArgumentParser) -> None:
-    pass
 
 
 def _describe_options(words: argparse.ArgumentParser) -> None:
@@ -152,7 +149,7 @@ def _describe(arguments: argparse.Namespace) -> Answer:
 
 VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
-    "recipes": Verb("named runs, one line each", _recipes, _recipes_options, False),
+    "recipes": Verb("named runs, one line each", _recipes, None, False),
     "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
                      _evaluate_options, False),
