@@ -42,6 +42,7 @@ class ModelConfig(FrostConfig):
     bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
     dilation: int = 1          # ResNet; as above
     deep_stem: bool = False    # ResNet with patch 4: three convolutions for small images, instead of ImageNet's stem
+    standardise_weights: bool = False  # ResNet: kernels of mean 0 in the branch, so that no constant builds up
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
     leaky: bool = False        # A(h) = g(h) − h, with the backbone's branch as g: the state forgets (frost, basic-ssm)
     standardise: bool = False  # the stem takes ½ off images in [0, 1] and divides by ¼
@@ -81,7 +82,7 @@ class Parts(NamedTuple):
 def _resnet(c: ModelConfig) -> Parts:
     return Parts(
         stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch, c.deep_stem),
-        branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation),
+        branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation, c.standardise_weights),
         contractive=lambda: bounded.contractive_conv(c.channels, c.kappa),
         theorem=lambda: bounded.theorem_conv(c.channels))
 

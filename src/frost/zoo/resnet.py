@@ -6,7 +6,14 @@ normalisation before each convolution, so that block(h) − h is the branch itse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from frost.core.frozen import FrozenCache
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
@@ -15,15 +22,44 @@ def group_norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(next(groups for groups in range(most, 0, -1) if channels % groups == 0), channels)
 
 
+class StandardConv2d(nn.Conv2d):
+    """A convolution whose kernels have mean 0 and length `gain`, one gain for each of its outputs.
+
+        w = gain (v − mean v) / ‖v − mean v‖
+
+    Behind a ReLU all inputs are positive, so a kernel with a mean adds to every image the same amount, and GroupNorm,
+    which cannot tell it from the image, shrinks what differs between images. BatchNorm would subtract it, but with the
+    statistics of all steps at once. Standardised weights need no statistics.
+    """
+
+    def __init__(self, channels_in: int, channels_out: int, kernel: int, **options: int) -> None:
+        super().__init__(channels_in, channels_out, kernel, bias=False, **options)
+        self.gain = nn.Parameter(torch.full((channels_out,), 3.0 ** -0.5))   # the size that PyTorch's start gives
+        self._frozen = FrozenCache()
+
+    def standard_weight(self) -> Tensor:
+        """The kernels in use; computed once per unrolling, or once per set of weights without gradients."""
+        return self._frozen.get([self.weight, self.gain], (), self._standardised)
+
+    def _standardised(self) -> Tensor:
+        centred = self.weight - self.weight.mean(dim=(1, 2, 3), keepdim=True)
+        length = torch.rsqrt(centred.square().sum(dim=(1, 2, 3), keepdim=True) + 1e-4)
+        return centred * (length * self.gain[:, None, None, None])
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Convolve with the standardised kernels."""
+        return F.conv2d(hidden, self.standard_weight(), None, self.stride, self.padding, self.dilation, self.groups)
+
+
 class Bottleneck(nn.Sequential):
     """The branch A of a bottleneck block: 1×1 down, 3×3 (dilated), 1×1 up; keeps the shape."""
 
-    def __init__(self, channels: int, bottleneck: int, dilation: int = 1) -> None:
+    def __init__(self, channels: int, bottleneck: int, dilation: int = 1, standardise_weights: bool = False) -> None:
+        conv: Callable[..., nn.Module] = StandardConv2d if standardise_weights else partial(nn.Conv2d, bias=False)
         super().__init__(
-            group_norm(channels), nn.ReLU(), nn.Conv2d(channels, bottleneck, 1, bias=False),
-            group_norm(bottleneck), nn.ReLU(),
-            nn.Conv2d(bottleneck, bottleneck, 3, padding=dilation, dilation=dilation, bias=False),
-            group_norm(bottleneck), nn.ReLU(), nn.Conv2d(bottleneck, channels, 1, bias=False),
+            group_norm(channels), nn.ReLU(), conv(channels, bottleneck, 1),
+            group_norm(bottleneck), nn.ReLU(), conv(bottleneck, bottleneck, 3, padding=dilation, dilation=dilation),
+            group_norm(bottleneck), nn.ReLU(), conv(bottleneck, channels, 1),
         )
 
 
