@@ -64,7 +64,7 @@ def test_a_row_is_what_its_threshold_does_to_each_image(run, result):
     loaded = load(run)
     with torch.no_grad():
         trajectory = loaded.model(images)
-    limit = loaded.calibration.at_quantile(0.5).threshold_logit
+    limit = loaded.calibration.at_quantile(0.5).thresholds[0]
     depths, hits = [], 0
     for i, scores in enumerate(trajectory.score_logits.tolist()):
         depth = next((t for t, score in enumerate(scores, 1) if score > limit), 4)
@@ -132,7 +132,7 @@ def test_a_run_without_calibration_is_measured_at_full_depth(tmp_path):
 
 def test_a_run_without_calibration_refuses_other_quantiles(tmp_path):
     path = saved(tmp_path / "run", calibrated=False)
-    with pytest.raises(ValueError, match=r"no calibration.*frost train"):
+    with pytest.raises(ValueError, match=r"no calibration.*frost calibrate"):
         evaluate(path, None, [1.0, 0.5])
 
 

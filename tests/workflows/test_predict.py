@@ -14,7 +14,7 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
-from frost.workflows.predict import Seen, Unseen, as_json, predict, text
+from frost.workflows.predict import Budget, Seen, Unseen, as_json, predict, text
 from frost.zoo.registry import SIZES, build
 
 CONFIG = replace(SIZES["resnet-8px"], depth=5)
@@ -64,19 +64,19 @@ def test_answers_are_those_of_the_model_at_full_depth(run, files, digits):
     assert [row.label for row in rows] == labels.tolist()
     assert [row.confidence for row in rows] == pytest.approx(shares.tolist(), abs=1e-5)
     assert [row.score for row in rows] == pytest.approx(trajectory.scores[:, -1].tolist(), abs=1e-5)
-    assert [row.file for row in rows] == files
+    assert [row.file for row in rows] == [*map(str, files)]
     assert {row.depth for row in rows} == {5}
     assert [row.name for row in rows] == [str(label) for label in labels.tolist()]
 
 
 def test_a_quantile_stops_each_image_where_its_score_says(run, files, digits):
     loaded = load(run)
-    limit = loaded.calibration.at_quantile(0.5).threshold_logit
+    limit = loaded.calibration.at_quantile(0.5).thresholds[0]
     with torch.no_grad():
         trajectory = loaded.model(digits[:, None].float() / 255)
     expected = [next((t for t, score in enumerate(scores, 1) if score > limit), 5)
                 for scores in trajectory.score_logits.tolist()]
-    result = predict(run, files, quantile=0.5, batch=BATCH)
+    result = predict(run, files, Budget(quantile=0.5), batch=BATCH)
     assert [row.depth for row in result.rows] == expected
     assert len(set(expected)) > 1
     assert [row.label for row in result.rows] == [
@@ -88,16 +88,16 @@ def test_a_quantile_stops_each_image_where_its_score_says(run, files, digits):
 def test_a_depth_stops_everybody(run, files, digits):
     with torch.no_grad():
         second = load(run).model(digits[:, None].float() / 255).outputs[:, 1]
-    rows = predict(run, files, depth=2, batch=BATCH).rows
+    rows = predict(run, files, Budget(depth=2), batch=BATCH).rows
     assert {row.depth for row in rows} == {2}
     assert [row.label for row in rows] == second.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("choice", [{}, {"quantile": 0.5}, {"depth": 3}])
 def test_an_answer_is_the_same_to_the_bit_alone_and_in_company(run, files, choice):
-    together = predict(run, files, batch=BATCH, **choice).rows
-    alone = [predict(run, [file], batch=BATCH, **choice).rows[0] for file in files[::4]]
-    backwards = predict(run, files[::-1], batch=BATCH, **choice).rows[::-1]
+    together = predict(run, files, Budget(**choice), batch=BATCH).rows
+    alone = [predict(run, [file], Budget(**choice), batch=BATCH).rows[0] for file in files[::4]]
+    backwards = predict(run, files[::-1], Budget(**choice), batch=BATCH).rows[::-1]
     assert together[::4] == alone
     assert together == backwards
 
@@ -129,7 +129,7 @@ def test_a_folder_stands_for_its_images_in_order(run, files, tmp_path):
         (folder / name).write_bytes(file.read_bytes())
     (folder / "notes.txt").write_text("no image")
     rows = predict(run, [files[3], folder], batch=2).rows
-    assert [row.file.name for row in rows] == [files[3].name, "a.png", "b.PNG"]
+    assert [Path(row.file).name for row in rows] == [files[3].name, "a.png", "b.PNG"]
 
 
 def test_a_folder_without_images_is_a_row_with_an_error(run, files, tmp_path):
@@ -154,8 +154,9 @@ def test_classes_have_the_names_that_the_run_keeps(run, files, tmp_path):
 
 
 def test_the_json_is_plain(run, files, broken):
-    printed = json.loads(json.dumps(as_json(predict(run, [files[0], broken], quantile=1.0, batch=2)), allow_nan=False))
-    assert set(printed) == {"run", "depth", "quantile", "threshold", "images", "mean_depth", "rows", "seconds"}
+    printed = json.loads(json.dumps(as_json(predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)), allow_nan=False))
+    assert set(printed) == {"run", "depth", "quantile", "budget", "threshold", "images", "failed", "mean_depth", "rows",
+                            "out", "before", "seconds"}
     assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
     assert set(printed["rows"][1]) == {"file", "error"}
     assert (printed["images"], printed["mean_depth"], printed["threshold"]) == (1, 5.0, None)
@@ -163,7 +164,7 @@ def test_the_json_is_plain(run, files, broken):
 
 def test_the_text_has_a_line_for_each_file(run, files, broken):
     many = files * 3
-    lines = text(predict(run, [*many, broken], quantile=0.5, batch=32)).splitlines()
+    lines = text(predict(run, [*many, broken], Budget(quantile=0.5), batch=32)).splitlines()
     assert "63 images · quantile 0.5 · mean depth" in lines[0]
     assert sum("digit-" in line for line in lines) == 63
     assert "no answer" in lines[66]
@@ -181,26 +182,26 @@ def test_the_name_of_a_file_cannot_write_on_the_terminal(run, files, tmp_path):
 @pytest.mark.parametrize("depth", [0, 6, -1])
 def test_a_depth_beyond_the_model_is_refused(run, files, depth):
     with pytest.raises(ValueError, match="depth must lie between 1 and 5"):
-        predict(run, files[:1], depth=depth)
+        predict(run, files[:1], Budget(depth=depth))
 
 
 @pytest.mark.parametrize("quantile", [-0.5, 2.0, math.nan])
 def test_a_quantile_is_a_share(run, files, quantile):
     with pytest.raises(ValueError, match=r"quantile must lie in \[0, 1\]"):
-        predict(run, files[:1], quantile=quantile)
+        predict(run, files[:1], Budget(quantile=quantile))
 
 
 def test_quantile_with_depth_is_refused(run, files):
     with pytest.raises(ValueError, match="one of quantile and depth"):
-        predict(run, files[:1], quantile=0.5, depth=3)
+        predict(run, files[:1], Budget(quantile=0.5, depth=3))
 
 
 def test_a_run_without_calibration_knows_full_depth_only(run, files, tmp_path):
     loaded = load(run)
     save(tmp_path / "bare", loaded.model, loaded.config)
-    assert predict(tmp_path / "bare", files[:1], quantile=1.0, batch=1).rows[0].depth == 5
+    assert predict(tmp_path / "bare", files[:1], Budget(quantile=1.0), batch=1).rows[0].depth == 5
     with pytest.raises(ValueError, match="no calibration"):
-        predict(tmp_path / "bare", files[:1], quantile=0.5)
+        predict(tmp_path / "bare", files[:1], Budget(quantile=0.5))
 
 
 def test_a_model_that_diverged_gives_no_answer(files, tmp_path):

@@ -35,5 +35,6 @@ def ceiling_signal(measured: Traces, seed: int = 0) -> Tensor:
         model = HistGradientBoostingRegressor(max_iter=150, learning_rate=0.05, max_leaf_nodes=15, min_samples_leaf=200,
                                               random_state=seed)
         model.fit(features[seen, :-1].reshape(-1, features.shape[-1]), left[seen, :-1].ravel())
-        predicted[asked, :-1] = model.predict(features[asked, :-1].reshape(-1, features.shape[-1])).reshape(-1, depth - 1)
+        answers = model.predict(features[asked, :-1].reshape(-1, features.shape[-1]))
+        predicted[asked, :-1] = answers.reshape(-1, depth - 1)
     return torch.from_numpy(-predicted)

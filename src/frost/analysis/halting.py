@@ -58,14 +58,13 @@ def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
     Args:
         signal: what the calibration's rule looks at, (b, t), where the trajectory kept no states to compute it from.
     """
-    steps = torch.arange(1, trajectory.depth + 1)
     if signal is None:
         signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
     per_step = per_step_accuracy(trajectory.outputs, labels)
     rows = []
     for quantile in quantiles:
         policy = calibration.at_quantile(quantile)
-        prediction = choose(trajectory, first_passage(policy.stops(signal, steps)))
+        prediction = choose(trajectory, first_passage(policy.stops(signal)))
         mean_depth = prediction.depth.double().mean().item()
         right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
         line = fixed_depth_accuracy(per_step, mean_depth)

@@ -120,7 +120,7 @@ def _between(values: Values, deep: Reached, shallow: Reached, mean_depth: float)
 
 
 def _best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
-    """The threshold above which stopping gains most in sum; `advantage` is what stopping is worth more than going on."""
+    """The threshold above which stopping gains most in sum; `advantage` is what it is worth more than going on."""
     if not values.size:
         return math.inf
     order = np.argsort(-values, kind="stable")

@@ -61,7 +61,8 @@ class Calibration:
 
     @classmethod
     def gather(cls, values: Tensor, hits: Tensor | None = None, *, weights_hash: str, rule: str = "rank",
-               cost: Cost | None = None, k: int = 2048, seed: int = 0, per_step_thresholds: bool = False) -> Calibration:
+               cost: Cost | None = None, k: int = 2048, seed: int = 0,
+               per_step_thresholds: bool = False) -> Calibration:
         """From the signal of held-out images along their trajectories, (b, t), and whether they were right, (b, t)."""
         if rule not in SIGNALS:
             raise ValueError(f"there is no stopping rule '{rule}'. Known: {', '.join(SIGNALS)}.")
@@ -75,8 +76,9 @@ class Calibration:
             sketch.update(array[kept, step])
             per_step.append(sketch)
         right = None if hits is None else hits.detach().cpu().numpy().astype(bool)[kept][:MOST_TRACES]
-        return cls(weights_hash=weights_hash, rule=rule, values=array[kept][:MOST_TRACES].astype(np.float32), hits=right,
-                   pooled=pooled, per_step=tuple(per_step), dropped=int((~kept).sum()), cost=cost,
+        traces = array[kept][:MOST_TRACES].astype(np.float32)
+        return cls(weights_hash=weights_hash, rule=rule, values=traces, hits=right, pooled=pooled,
+                   per_step=tuple(per_step), dropped=int((~kept).sum()), cost=cost,
                    per_step_thresholds=per_step_thresholds)
 
     @property

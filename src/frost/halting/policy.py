@@ -23,8 +23,11 @@ class Policy(Protocol):
     def signal(self) -> Signal:
         """What the rule looks at after each step."""
 
-    def stops(self, values: Tensor, steps: Tensor) -> Tensor:
-        """Whether each image would stop, given its signal and its step (from 1), which broadcast."""
+    def stops(self, values: Tensor, steps: Tensor | None = None) -> Tensor:
+        """Whether each image would stop, given its signal and its step (from 1), which broadcast.
+
+        Without steps, the values are whole traces, (b, t).
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,11 @@ class Rule:
             return None
         return self.signal.threshold_shown(self.thresholds[0])
 
-    def stops(self, values: Tensor, steps: Tensor) -> Tensor:
+    def stops(self, values: Tensor, steps: Tensor | None = None) -> Tensor:
         """s_{i,t} > s_halt of (20), for any signal."""
         if len(self.thresholds) == 1:
             return values > self.thresholds[0]
+        steps = _all_steps(values) if steps is None else steps
         each = torch.tensor(self.thresholds, dtype=torch.float64, device=values.device)
         return values > each[(steps - 1).clamp_max(len(self.thresholds) - 1)]
 
@@ -79,9 +83,14 @@ class AtDepth:
         """The step."""
         return SIGNALS["fixed"]
 
-    def stops(self, values: Tensor, steps: Tensor) -> Tensor:
+    def stops(self, values: Tensor, steps: Tensor | None = None) -> Tensor:
         """From step `depth` on."""
+        steps = _all_steps(values) if steps is None else steps
         return (steps >= self.depth).expand_as(values)
+
+
+def _all_steps(values: Tensor) -> Tensor:
+    return torch.arange(1, values.shape[-1] + 1, device=values.device)
 
 
 def first_passage(stops: Tensor) -> Tensor:
@@ -92,8 +101,7 @@ def first_passage(stops: Tensor) -> Tensor:
 
 def depth_under(policy: Policy, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None) -> Tensor:
     """The step at which each stored trajectory stops: (b, t, k), (b, t) and, for some rules, (b, t, …) → (b,)."""
-    values = along(policy.signal, outputs, score_logits, states)
-    return first_passage(policy.stops(values, torch.arange(1, values.shape[1] + 1, device=values.device)))
+    return first_passage(policy.stops(along(policy.signal, outputs, score_logits, states)))
 
 
 def agreement_oracle(outputs: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from frost.halting.score import threshold_of
+
 Memory = tuple[Tensor, ...]
 
 
@@ -56,7 +58,7 @@ class Rank(Signal):
 
     def threshold_shown(self, threshold: float) -> float:
         """s_halt in [0, 1]."""
-        return torch.sigmoid(torch.tensor(threshold, dtype=torch.float64)).item()
+        return threshold_of(threshold)
 
 
 class Confidence(Signal):

@@ -16,8 +16,8 @@ def predict_slowly(model: IterativeModel, policy: Policy, images: Tensor) -> Pre
     """All T steps of every image, one image at a time, read at the step where the rule stops it."""
     with torch.no_grad():
         answers = [_one(model, policy, image[None]) for image in images]
-    return Prediction(torch.cat([answer.outputs for answer in answers]), torch.cat([answer.depth for answer in answers]),
-                      torch.cat([answer.scores for answer in answers]))
+    outputs, depths, scores, _ = zip(*answers, strict=True)
+    return Prediction(torch.cat(outputs), torch.cat(depths), torch.cat(scores))
 
 
 def _one(model: IterativeModel, policy: Policy, image: Tensor) -> Prediction:

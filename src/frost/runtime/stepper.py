@@ -19,7 +19,7 @@ from frost.halting.policy import Policy
 from frost.halting.score import score_of
 from frost.halting.signals import Memory, Reading
 
-DIVERGED = "the model answers this image with NaN or infinity"
+DIVERGED = "the model answers this image with NaN or infinity; it diverged"
 
 
 class Result(NamedTuple):
@@ -115,7 +115,8 @@ class Stepper:
             state, output, score_logit = self._refine(live.state)
         self.stepped += len(live.steps)
         steps = live.steps + 1
-        values, memory = self.policy.signal(self._reading(steps, output, score_logit, state.hidden, before), live.memory)
+        reading = self._reading(steps, output, score_logit, state.hidden, before)
+        values, memory = self.policy.signal(reading, live.memory)
         done = live.is_done
         is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit))
         stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad

@@ -57,8 +57,8 @@ class AnswerFile:
             asked = next(left, None)
             if asked is None or self.written_name(name_of(asked)) != done:
                 ours = "nothing" if asked is None else name_of(asked)
-                raise ValueError(f"{self.path} answers {done} where {ours} is asked for; name the same files in the same "
-                                 "order, or another --out.")
+                raise ValueError(f"{self.path} answers {done} where {ours} is asked for; name the same files in the "
+                                 "same order, or another --out.")
             count += 1
         return left, count
 
@@ -95,11 +95,13 @@ class AnswerFile:
 
 def _check_same(path: Path, beside: Path, origin: dict[str, Any]) -> None:
     if not beside.is_file():
-        raise ValueError(f"{path} exists and is no file of answers ({beside.name} is not beside it); choose another --out.")
+        raise ValueError(f"{path} exists and is no file of answers ({beside.name} is not beside it); choose another "
+                         "--out.")
     theirs = read_json(beside)
     for name, value in origin.items():
         if theirs.get(name) != value:
-            raise ValueError(f"{path} was made with {name} = {theirs.get(name)!r}, not {value!r}; choose another --out.")
+            raise ValueError(f"{path} was made with {name} = {theirs.get(name)!r}, not {value!r}; choose another "
+                             "--out.")
 
 
 def _cut_torn_line(path: Path) -> None:

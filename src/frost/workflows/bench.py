@@ -119,7 +119,8 @@ def _subject(name: Path | str, mean_depth: float | None,
         run = load(name)
         config = from_dict(ModelConfig, run.config["model"], "model")
         if run.calibration is None:
-            raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes one.")
+            raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes "
+                             "one.")
         rule = run.calibration.at_mean_depth(run.model.depth / 2 if mean_depth is None else mean_depth)
         taken = stops_at(run.calibration.values, rule.thresholds)
         return run.model, config, lambda count: generator.choice(taken, count), "the run's calibration"
@@ -145,9 +146,8 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
     depths = np.resize(depths, count)
     images = torch.rand(min(count, 4 * batch), config.image_channels, config.image_size, config.image_size,
                         generator=torch.Generator().manual_seed(seed))
-    full_cost = Cost(cost.once, cost.step, cost.step) if not _starts_from_zero(model) else cost
     need = float(np.mean([cost.at(depth) for depth in depths]))
-    at_full = full_cost.at(model.depth)
+    at_full = cost.at(model.depth)
     baselines = {architecture: build(replace(config, architecture=architecture), seed=seed).eval()
                  for architecture in ("vanilla", "recurrent")}
     full = {name: _full_rate(model, images, batch, precision),
@@ -165,13 +165,11 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
                 continue
             engine = Engine(model, NEVER, executor, batch, precision=precision, drain=drain, caches_first=cached)
             timed = _timed(engine, images, depths, cost)
-            own = need if cached else need + (cost.step - cost.first)
-            ideal = at_full / own
-            base = rate
+            ideal = at_full / (need if cached else need + cost.step - cost.first)
             suffix = "" if drain == "constant" and cached else (" drain=compact" if cached else " uncached")
             rows.append(Row(name, label + suffix, batch, precision, count, count / timed.seconds,
-                            count / timed.seconds / base, ideal, timed.done_then / timed.until_empty / base / ideal,
-                            count / timed.seconds / base / ideal, timed.flops / count, float(depths.mean()),
+                            count / timed.seconds / rate, ideal, timed.done_then / timed.until_empty / rate / ideal,
+                            count / timed.seconds / rate / ideal, timed.flops / count, float(depths.mean()),
                             *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
     return rows
 

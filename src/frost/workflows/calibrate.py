@@ -127,8 +127,8 @@ def text(result: Calibrated) -> str:
     ours = result.calibration
     rows = [[f"{row['fraction']:.2f}", f"{row['mean_depth']:.2f}", percent(row["accuracy"])] for row in _rows(ours)]
     form = "one threshold for each step" if ours.per_step_thresholds else "one threshold for all steps"
-    return "\n".join([f"{result.run} · rule {ours.rule} · {len(ours.values):,} held-out images · depth {ours.depth}", "",
-                      table(["of T", "mean depth", "accuracy"], rows), "",
+    head = f"{result.run} · rule {ours.rule} · {len(ours.values):,} held-out images · depth {ours.depth}"
+    return "\n".join([head, "", table(["of T", "mean depth", "accuracy"], rows), "",
                       f"{form.capitalize()}, which was right more often on these images. Measured in "
                       f"{result.seconds:.1f} s."])
 

@@ -10,8 +10,18 @@ from typing import Any, NamedTuple
 
 from frost.analysis.ceiling import FEATURES, ceiling_signal
 from frost.analysis.halting import HaltingRow, halting_table
-from frost.analysis.rules import (PER_STEP, Comparison, Interval, Oracles, area, compare, depths_of, judge, oracles,
-                                  paired_difference)
+from frost.analysis.rules import (
+    PER_STEP,
+    Comparison,
+    Interval,
+    Oracles,
+    area,
+    compare,
+    depths_of,
+    judge,
+    oracles,
+    paired_difference,
+)
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest

@@ -124,7 +124,9 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
                 answers.add(row.to_json())
             report(before + totals.count, "")
         if wish:
-            kept = f"{before + totals.count:,} answers are in {out}; the same command goes on" if out else "nothing was kept"
+            kept = "nothing is kept"
+            if out is not None:
+                kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
             raise Stopped(f"stopped; {kept}.", wish.number)
     if not totals.images and totals.failed and out is None:
         raise ValueError(totals.first_error if totals.failed == 1 else
@@ -154,8 +156,8 @@ def policy_of(run: Run, budget: Budget) -> Policy:
 def as_json(result: Predictions) -> dict[str, Any]:
     """One object; a row is an answer or has the key `error`."""
     return {"run": result.run, "depth": result.depth, "quantile": result.budget.quantile,
-            "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images, "failed": result.failed,
-            "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
+            "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
+            "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
             "out": None if result.out is None else str(result.out), "before": result.before, "seconds": result.seconds}
 
 
@@ -232,7 +234,8 @@ def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unse
                              ) from error
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish) -> Iterator[Seen | Unseen]:
+def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int,
+              wish: Wish) -> Iterator[Seen | Unseen]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
