@@ -104,9 +104,9 @@ def test_a_mean_depth_is_kept_on_the_held_out_images(wish, per_step):
 def test_flops_are_depth_in_another_unit():
     ours = labelled()
     assert ours.at_flops(100 + 2 * 50) == ours.at_mean_depth(3.0)
-    with pytest.raises(ValueError, match="between 100 .* and 350"):
+    with pytest.raises(ValueError, match=r"between 100 .* and 350"):
         ours.at_flops(90)
-    with pytest.raises(ValueError, match="between 100 .* and 350"):
+    with pytest.raises(ValueError, match=r"between 100 .* and 350"):
         ours.at_flops(1e9)
 
 

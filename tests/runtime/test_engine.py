@@ -175,9 +175,9 @@ def test_if_the_stream_raises_what_was_read_is_answered_first(model, executor):
         raise OSError("the disk is gone")
 
     answered = []
+    running = Engine(model, middle(model), executor, 2).run(stream())
     with pytest.raises(OSError, match="the disk is gone"):
-        for result in Engine(model, middle(model), executor, 2).run(stream()):
-            answered.append(result.key)
+        answered.extend(iter(lambda: next(running).key, None))
     assert answered == [0, 1, 2, 3, 4]
 
 
@@ -190,7 +190,8 @@ def test_an_empty_stream_has_no_answers(model, executor):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_an_item_that_is_no_image_fails_alone(model, executor):
-    stream = [images(1)[0], "cat.png", torch.rand(1, 9, 9), ("key", images(1)[0]), torch.zeros(1, 8, 8, dtype=torch.long)]
+    whole_numbers = torch.zeros(1, 8, 8, dtype=torch.long)
+    stream = [images(1)[0], "cat.png", torch.rand(1, 9, 9), ("key", images(1)[0]), whole_numbers]
     results = list(Engine(model, middle(model), executor, 2).run(stream))
     assert [result.error is None for result in results] == [True, False, False, True, False]
     assert results[3].key == "key"

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from frost.config import override
-from frost.core.trajectory import Trajectory
 from frost.core.precision import autocast, resolve_precision
+from frost.core.trajectory import Trajectory
 from frost.training.memory import explained_memory, unroll
 from frost.zoo.registry import build, named
 

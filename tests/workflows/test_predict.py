@@ -1,7 +1,14 @@
 """Files in, answers out: the model's own, one by one or together, whatever lies between them."""
 
+import csv
 import json
 import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +21,7 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.calibrate import calibrate
 from frost.workflows.predict import Budget, Seen, Unseen, as_json, predict, text
 from frost.zoo.registry import SIZES, build
 
@@ -154,7 +162,8 @@ def test_classes_have_the_names_that_the_run_keeps(run, files, tmp_path):
 
 
 def test_the_json_is_plain(run, files, broken):
-    printed = json.loads(json.dumps(as_json(predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)), allow_nan=False))
+    result = predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)
+    printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert set(printed) == {"run", "depth", "quantile", "budget", "threshold", "images", "failed", "mean_depth", "rows",
                             "out", "before", "seconds"}
     assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
@@ -218,3 +227,126 @@ def test_nothing_to_predict_is_an_error(run):
         predict(run, [])
     with pytest.raises(ValueError, match="batch must be at least 1"):
         predict(run, [Path("x.png")], batch=0)
+
+
+@pytest.fixture(scope="module")
+def labelled(run, tmp_path_factory):
+    """The same run, calibrated with labels."""
+    path = tmp_path_factory.mktemp("predict") / "labelled"
+    shutil.copytree(run, path)
+    calibrate(path)
+    return path
+
+
+def test_a_mean_depth_is_kept_about(labelled, files):
+    result = predict(labelled, files, Budget(mean_depth=2.5), batch=BATCH)
+    assert 1.0 < result.mean_depth < 4.5
+    assert "mean depth 2.5" in text(result)
+
+
+def test_a_loss_that_cannot_be_certified_is_full_depth(labelled, files):
+    assert predict(labelled, files[:2], Budget(accuracy_loss=0.5), batch=2).mean_depth == 5.0
+
+
+@pytest.mark.parametrize("budget", [Budget(mean_depth=2.0), Budget(accuracy_loss=1.0)])
+def test_a_budget_needs_a_calibration(run, files, tmp_path, budget):
+    loaded = load(run)
+    save(tmp_path / "bare", loaded.model, loaded.config)
+    with pytest.raises(ValueError, match=r"no calibration.*frost calibrate"):
+        predict(tmp_path / "bare", files[:1], budget)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_answers_go_to_a_file(run, files, broken, tmp_path, suffix):
+    out = tmp_path / "deep" / f"answers.{suffix}"
+    result = predict(run, [files[0], broken, files[1]], batch=2, out=out)
+    assert (result.rows, result.images, result.failed) == ([], 2, 1)
+    rows = read_answers(out)
+    assert [row["file"] for row in rows] == [str(files[0]), str(broken), str(files[1])]
+    expected = predict(run, files[:2], batch=2).rows
+    assert [int(rows[0]["label"]), int(rows[2]["label"])] == [row.label for row in expected]
+    assert float(rows[0]["confidence"]) == expected[0].confidence
+    assert "broken.png" in rows[1]["error"]
+    assert str(out) in text(result)
+
+
+def read_answers(out: Path) -> list[dict]:
+    if out.suffix == ".csv":
+        with out.open(newline="") as stream:
+            return list(csv.DictReader(stream))
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("cut", [0, 1, 300, 10**6])
+def test_a_file_that_was_cut_anywhere_is_gone_on_with(run, files, tmp_path, suffix, cut):
+    out = tmp_path / f"answers.{suffix}"
+    predict(run, files, batch=BATCH, out=out)
+    whole = out.read_bytes()
+    out.write_bytes(whole[:cut])
+    result = predict(run, files, batch=BATCH, out=out)
+    assert out.read_bytes() == whole
+    assert result.before + result.images == len(files)
+
+
+def test_a_second_run_has_nothing_to_do(run, files, tmp_path):
+    out = tmp_path / "answers.csv"
+    predict(run, files, batch=BATCH, out=out)
+    before = out.read_bytes()
+    result = predict(run, files, batch=BATCH, out=out)
+    assert (result.before, result.images) == (21, 0)
+    assert out.read_bytes() == before
+    assert "21 were there before" in text(result)
+
+
+def test_answers_of_another_kind_are_not_mixed_in(run, files, tmp_path):
+    out = tmp_path / "answers.csv"
+    predict(run, files[:3], batch=BATCH, out=out)
+    with pytest.raises(ValueError, match="was made with policy"):
+        predict(run, files[:3], Budget(depth=2), batch=BATCH, out=out)
+    with pytest.raises(ValueError, match="same files in the same order"):
+        predict(run, files[1:], batch=BATCH, out=out)
+    (tmp_path / "thesis.csv").write_text("years of work")
+    with pytest.raises(ValueError, match="no file of answers"):
+        predict(run, files, out=tmp_path / "thesis.csv")
+    with pytest.raises(ValueError, match=r"\.csv or \.jsonl"):
+        predict(run, files, out=tmp_path / "answers.txt")
+
+
+def test_a_list_of_files(run, files, tmp_path):
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join(map(str, files[:5])) + "\n\n")
+    assert predict(run, [], batch=4, listed=listed).rows == predict(run, files[:5], batch=4).rows
+    with pytest.raises(ValueError, match="one path a line"):
+        predict(run, [], listed=tmp_path / "nowhere.txt")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_name_with_a_line_break_stays_on_its_line(run, files, tmp_path, suffix):
+    odd = tmp_path / "a\nb,\".png"
+    odd.write_bytes(files[0].read_bytes())
+    out = tmp_path / f"answers.{suffix}"
+    predict(run, [odd, files[1]], batch=2, out=out)
+    assert len(read_answers(out)) == 2
+    assert predict(run, [odd, files[1]], batch=2, out=out).before == 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_whole_lines_and_a_second_run_goes_on(run, files, tmp_path):
+    listed, out = tmp_path / "list.txt", tmp_path / "answers.jsonl"
+    listed.write_text("\n".join(map(str, files * 200)))
+    command = [sys.executable, "-m", "frost", "predict", str(run), "--list", str(listed), "--out", str(out),
+               "--batch", "8"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while not out.exists() or out.stat().st_size < 30_000:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"the same command goes on" in said
+    stopped = len(read_answers(out))
+    assert 0 < stopped < 4200
+    assert f"{stopped:,} answers".encode() in said
+    assert predict(run, [], batch=8, out=out, listed=listed).before == stopped
+    assert [row["file"] for row in read_answers(out)] == [str(file) for file in files * 200]
