@@ -35,7 +35,8 @@ def test_mean_depths_are_matched(policy, fraction):
 
 
 def test_a_score_that_knows_gains_and_one_that_does_not_does_not():
-    rows = {(row.policy, row.fraction): row for row in compare(["rank", "patience", "fixed"], HELD_OUT, MEASURED, [0.5])}
+    names = ["rank", "patience", "fixed"]
+    rows = {(row.policy, row.fraction): row for row in compare(names, HELD_OUT, MEASURED, [0.5])}
     assert rows["rank", 0.5].gain.low > 0
     assert rows["patience", 0.5].gain.low < 0.01
     assert rows["fixed", 0.5].gain == (0.0, 0.0, 0.0)
