@@ -150,10 +150,11 @@ def newest(checkpoints: Path, required: tuple[str, ...] = ()) -> Path | None:
     return None
 
 
-def load(path: Path | str, model: IterativeModel | None = None) -> Run:
+def load(path: Path | str, model: IterativeModel | None = None, with_calibration: bool = True) -> Run:
     """Verify and read a run directory; the model comes back in evaluation mode.
 
     Args:
+        with_calibration: False leaves it out, also one that cannot be read: it is to be replaced.
         path: a folder, or the name of a run that comes with the package, such as "digits".
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
@@ -168,7 +169,7 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     model.eval()
     calibration = None
     name = _calibration_in(manifest)
-    if name is not None:
+    if name is not None and with_calibration:
         calibration = Calibration.from_dict(directory.read_json(path / name))
         if calibration.weights_hash != weights_hash(model):
             raise ValueError(f"{path / name} belongs to other weights; make it again: frost calibrate {path}.")

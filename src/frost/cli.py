@@ -119,6 +119,7 @@ def _bench_options(words: argparse.ArgumentParser) -> None:
                        default=["masked", "compact", "refill"], help="default: all three")
     words.add_argument("--mean-depth", type=float, metavar="D",
                        help="default: half of a run's depth, or the paper's for an untrained model")
+    words.add_argument("--rounds", type=int, default=2, help="of which the best counts (default: %(default)s)")
     words.add_argument("--seed", type=int, default=0, help="of images, weights and depths (default: %(default)s)")
 
 
@@ -181,7 +182,7 @@ def _bench(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.bench import as_json, bench, text
 
     result = bench(arguments.model, arguments.batch, arguments.precision, arguments.mean_depth, arguments.executor,
-                   arguments.seed)
+                   arguments.rounds, arguments.seed)
     return as_json(result), text(result)
 
 

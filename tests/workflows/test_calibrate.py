@@ -12,6 +12,7 @@ from frost.analysis.traces import Traces
 from frost.checkpoint import load, pretrained, save
 from frost.config import to_dict
 from frost.data.digits import load_digits
+from frost.directory import facts_of
 from frost.workflows.calibrate import as_json, calibrate, prefers_per_step, text
 from frost.zoo.registry import SIZES, build
 
@@ -101,6 +102,34 @@ def test_a_copy_of_it_is(tmp_path):
     printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert (printed["policy"], printed["depth"], len(printed["rows"])) == ("margin", 8, 4)
     assert "held-out images" in text(result)
+
+
+def test_a_calibration_that_cannot_be_read_can_be_made_again(run):
+    calibrate(run)
+    old = {"weights_hash": "0", "depth": 4, "dropped": 0, "sketch": "AAAA"}
+    name = next(run.glob("calibration*.json")).name
+    (run / name).write_text(json.dumps(old))
+    manifest = json.loads((run / "MANIFEST.json").read_text())
+    manifest["files"][name] = facts_of(run / name)
+    (run / "MANIFEST.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="frost calibrate"):
+        load(run)
+    calibrate(run)
+    assert load(run).calibration.rule == "rank"
+
+
+@pytest.mark.parametrize("policy", ["residual", "second-order", "patience", "fixed"])
+def test_rules_that_do_not_reach_every_depth_are_told_all_the_same(run, policy):
+    result = calibrate(run, policy=policy)
+    assert len(as_json(result)["rows"]) == 4
+    assert policy in text(result)
+
+
+def test_a_run_in_training_is_left_alone(run, tmp_path):
+    (tmp_path / "training" / "checkpoints").mkdir(parents=True)
+    shutil.copytree(run, tmp_path / "training" / "checkpoints" / "step-00000004")
+    with pytest.raises(ValueError, match="still being trained"):
+        calibrate(tmp_path / "training")
 
 
 def test_thresholds_for_each_step_are_preferred_where_they_pay():

@@ -108,7 +108,10 @@ def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float) -> Rea
 
 def _between(values: Values, deep: Reached, shallow: Reached, mean_depth: float) -> Reached:
     """Thresholds on the way from one set to another whose mean depth is nearest to the wish."""
-    bottom, top = float(values[np.isfinite(values)].min()) - 1.0, float(values[np.isfinite(values)].max()) + 1.0
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return min((deep, shallow), key=lambda reached: abs(reached.mean_depth - mean_depth))
+    bottom, top = float(finite.min()) - 1.0, float(finite.max()) + 1.0
     ends = [np.clip(np.array(reached.thresholds), bottom, top) for reached in (deep, shallow)]
     best, low, high = min((deep, shallow), key=lambda reached: abs(reached.mean_depth - mean_depth)), 0.0, 1.0
     for _ in range(HALVINGS):
@@ -133,7 +136,7 @@ def _best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
         return math.inf
     if best + 1 == len(ordered):
         return -math.inf
-    return float(ordered[best] / 2 + ordered[best + 1] / 2)
+    return float(ordered[best]) / 2 + float(ordered[best + 1]) / 2
 
 
 def _reached(values: Values, thresholds: tuple[float, ...]) -> Reached:

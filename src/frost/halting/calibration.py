@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.halting.budget import Hits, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
@@ -75,8 +76,9 @@ class Calibration:
             sketch = KllSketch(k=max(8, k // 4), seed=seed)
             sketch.update(array[kept, step])
             per_step.append(sketch)
-        right = None if hits is None else hits.detach().cpu().numpy().astype(bool)[kept][:MOST_TRACES]
-        traces = array[kept][:MOST_TRACES].astype(np.float32)
+        rows = _spread(int(kept.sum()))
+        right = None if hits is None else hits.detach().cpu().numpy().astype(bool)[kept][rows]
+        traces = array[kept][rows].astype(np.float32)
         return cls(weights_hash=weights_hash, rule=rule, values=traces, hits=right, pooled=pooled,
                    per_step=tuple(per_step), dropped=int((~kept).sum()), cost=cost,
                    per_step_thresholds=per_step_thresholds)
@@ -91,8 +93,8 @@ class Calibration:
 
             P(s ≤ s_halt) ≈ q        (20)
 
-        q = 1 means never early: exactly T steps, by definition. q = 0 stops everybody at the first step. With
-        `per_step`, each step has a threshold from the scores of that step.
+        q = 1 means never early: exactly T steps, by definition. q = 0 stops everybody at the first step that the rule
+        can judge. With `per_step`, each step has a threshold from the scores of that step.
         """
         if not 0.0 <= quantile <= 1.0:
             raise ValueError(f"quantile must lie in [0, 1], got {quantile}; 1 is full depth.")
@@ -151,11 +153,14 @@ class Calibration:
         sketches = [KllSketch.from_bytes(sketch.to_bytes()) for sketch in (self.pooled, *self.per_step)]
         for ours, theirs in zip(sketches, (other.pooled, *other.per_step), strict=True):
             ours.merge(theirs)
-        both_told = self.hits is not None and other.hits is not None
-        return replace(
-            self, pooled=sketches[0], per_step=tuple(sketches[1:]), dropped=self.dropped + other.dropped,
-            values=np.concatenate([self.values, other.values])[:MOST_TRACES],
-            hits=np.concatenate([self.hits, other.hits])[:MOST_TRACES] if both_told else None)
+        values = np.concatenate([self.values, other.values])
+        rows = _spread(len(values))
+        hits = None
+        if self.hits is not None and other.hits is not None:
+            hits = np.concatenate([self.hits, other.hits])[rows]
+        return replace(self, pooled=sketches[0], per_step=tuple(sketches[1:]), dropped=self.dropped + other.dropped,
+                       values=values[rows], hits=hits,
+                       per_step_thresholds=self.per_step_thresholds and hits is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, and a checksum over them all."""
@@ -203,6 +208,11 @@ class Calibration:
         if abs(reached.mean_depth - wish) > NEAR * self.depth:
             raise ValueError(f"no threshold of '{self.rule}' gives a mean depth of {wish:g}: the nearest is "
                              f"{reached.mean_depth:.3f}; ask for that, or for another rule.")
+
+
+def _spread(count: int) -> NDArray[np.int64]:
+    """All rows, or as many as are kept, evenly spread over them."""
+    return np.linspace(0, count - 1, min(count, MOST_TRACES)).round().astype(np.int64)
 
 
 def _text(content: bytes) -> str:

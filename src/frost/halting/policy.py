@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -57,15 +58,16 @@ class Rule:
         """The one threshold in its own unit, s_halt in [0, 1] for the score; None if it never stops, or has several."""
         if len(self.thresholds) > 1 or self.thresholds[0] == math.inf:
             return None
-        return self.signal.threshold_shown(self.thresholds[0])
+        shown = self.signal.threshold_shown(self.thresholds[0])
+        return shown if math.isfinite(shown) else None
 
     def stops(self, values: Tensor, steps: Tensor | None = None) -> Tensor:
-        """s_{i,t} > s_halt of (20), for any signal."""
+        """s_{i,t} > s_halt of (20), for any signal; in double precision, as thresholds are found."""
         if len(self.thresholds) == 1:
-            return values > self.thresholds[0]
+            return values.double() > self.thresholds[0]
         steps = _all_steps(values) if steps is None else steps
-        each = torch.tensor(self.thresholds, dtype=torch.float64, device=values.device)
-        return values > each[(steps - 1).clamp_max(len(self.thresholds) - 1)]
+        each = _on(values.device, self.thresholds)
+        return values.double() > each[(steps - 1).clamp_max(len(self.thresholds) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,12 @@ class AtDepth:
         """From step `depth` on."""
         steps = _all_steps(values) if steps is None else steps
         return (steps >= self.depth).expand_as(values)
+
+
+@lru_cache(maxsize=64)
+def _on(device: torch.device, thresholds: tuple[float, ...]) -> Tensor:
+    """Thresholds where they are needed, copied there once."""
+    return torch.tensor(thresholds, dtype=torch.float64, device=device)
 
 
 def _all_steps(values: Tensor) -> Tensor:

@@ -67,8 +67,11 @@ class Confidence(Signal):
     name = "confidence"
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
-        """log max_k p_k."""
-        return reading.output.float().log_softmax(dim=-1).amax(dim=-1), memory
+        """log max_k p_k = −log(1 + Σ_{j≠k} exp(y_j − y_k)), which stays below 0 where the probability rounds to 1."""
+        outputs = reading.output.float()
+        top, place = outputs.max(dim=-1, keepdim=True)
+        others = (outputs - top).exp().scatter(-1, place, 0.0).sum(dim=-1)
+        return -others.log1p(), memory
 
     def threshold_shown(self, threshold: float) -> float:
         """A probability."""

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -37,10 +37,12 @@ class Request(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Rows that were computed, whether an image was in them or not."""
+    """Rows that were computed."""
 
-    begun: int      # stem and first step
-    stepped: int    # later steps
+    begun: int          # stem and first step
+    stepped: int        # later steps
+    begun_for: int      # of these, with an image
+    stepped_for: int    # of these, with an image that had not stopped
 
 
 class Engine:
@@ -70,6 +72,8 @@ class Engine:
         for name, number in (("slots", slots), ("sync_every", sync_every)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}.")
+        if compile and (executor != "refill" or drain == "compact"):
+            raise ValueError("compile needs a shape that never changes: executor='refill' with drain='constant'.")
         if executor == "refill" and not model.stationary:
             raise ValueError(f"{type(model).__name__} has weights of its own for each step, so images at different "
                              "depths cannot share a batch; use executor='compact', or a stationary model.")
@@ -86,15 +90,15 @@ class Engine:
     @property
     def work(self) -> Work:
         """What has been computed since the engine was made."""
-        return Work(self._stepper.begun, self._stepper.stepped)
+        ours = self._stepper
+        return Work(ours.begun, ours.stepped, ours.begun_for, ours.stepped_for)
 
     def open(self) -> Session:
         """A queue in, results out, for a caller that submits as requests come."""
         if self.executor != "refill":
             raise ValueError(f"only executor 'refill' has a queue; this engine is '{self.executor}'.")
         self._check_mode()
-        return Session(self._stepper, self.slots, room=self._room, sync_every=self._sync_every, drain=self.drain,
-                       watch=self._watch, clock=self._clock)
+        return self._session(self._room)
 
     def predict(self, images: Tensor) -> Prediction:
         """The answers for a batch of any size; a row that cannot be answered is NaN at depth 0 and in `.errors`."""
@@ -133,15 +137,10 @@ class Engine:
         if source.failure is not None:
             raise source.failure
 
-    def _refilled(self, source: _Source) -> Iterator[tuple[int, Result]]:
-        session = self.open()
+    def _refilled(self, source: _Source) -> Generator[tuple[int, Result]]:
+        session = self._session(room=None)
         while True:
-            while session.scheduler.waiting < self.slots and (read := source.next()) is not None:
-                place, request = read
-                try:
-                    session.submit(request.image, (place, request.key), request.depth, request.seconds)
-                except (ValueError, TypeError, RuntimeError) as error:
-                    yield place, Result(request.key, None, 0, None, str(error))
+            yield from self._read(source, session)
             results = session.drained() if source.is_over else session.advance()
             for result in results:
                 place, key = result.key
@@ -149,28 +148,41 @@ class Engine:
             if source.is_over and not len(session):
                 return
 
-    def _batched(self, source: _Source) -> Iterator[tuple[int, Result]]:
+    def _batched(self, source: _Source) -> Generator[tuple[int, Result]]:
         while not source.is_over:
-            session = Session(self._stepper, self.slots, clock=self._clock)    # checks what comes, as `refill` does
-            refused: list[tuple[int, Result]] = []
-            while session.scheduler.waiting < self.slots and (read := source.next()) is not None:
-                place, request = read
-                try:
-                    session.submit(request.image, (place, request.key), request.depth, request.seconds)
-                except (ValueError, TypeError, RuntimeError) as error:
-                    refused.append((place, Result(request.key, None, 0, None, str(error))))
-            yield from refused
+            session = self._session(room=None)    # checks what comes, as `refill` does
+            yield from self._read(source, session, self.slots)
             items = session.scheduler.next_waiting()
             if not items:
                 continue
             limits = torch.tensor([item.limit for item in items], device=self._stepper.device)
             images = torch.stack([item.image for item in items]).to(self._stepper.device)
-            results = run_batch(self._stepper, self._stepper.first(images, limits), [item.key for item in items],
-                                [item.deadline for item in items], shrinks=self.executor == "compact",
+            live = self._stepper.first(images, limits, len(items))
+            results = run_batch(self._stepper, live, items, shrinks=self.executor == "compact",
                                 sync_every=self._sync_every, clock=self._clock)
             for result in results:
                 place, key = result.key
                 yield place, result._replace(key=key)
+
+    def _read(self, source: _Source, session: Session, ahead: int | None = None) -> Iterator[tuple[int, Result]]:
+        """Queue what the stream gives, up to two batches; what is no image is answered at once, with its error.
+
+        No more than that is read in one go, so that a stream of bad images neither stops the good ones nor piles up.
+        """
+        ahead = 2 * self.slots if ahead is None else ahead
+        for _ in range(ahead - session.scheduler.waiting):
+            read = source.next()
+            if read is None:
+                return
+            place, request = read
+            try:
+                session.submit(request.image, (place, request.key), request.depth, request.seconds)
+            except (ValueError, TypeError, RuntimeError) as error:
+                yield place, Result(request.key, None, 0, None, str(error))
+
+    def _session(self, room: int | None) -> Session:
+        return Session(self._stepper, self.slots, room=room, sync_every=self._sync_every, drain=self.drain,
+                       watch=self._watch, clock=self._clock)
 
     def _check_mode(self) -> None:
         if self.model.training:
@@ -207,12 +219,11 @@ class _Source:
 
     def close(self) -> None:
         """Tell a generator that nobody reads on."""
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
 
 
-def _in_order(answers: Iterator[tuple[int, Result]]) -> Iterator[Result]:
+def _in_order(answers: Iterable[tuple[int, Result]]) -> Iterator[Result]:
     """Hold back answers until those before them are known."""
     held: dict[int, Result] = {}
     turn = 0

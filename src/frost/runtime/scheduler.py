@@ -32,6 +32,7 @@ class Item:
     image: Any
     limit: int                # most steps it may take
     deadline: float | None    # when it takes the answer that it has
+    is_late: bool = False     # the deadline has passed
     place: Place | None = "waiting"
     index: int = -1           # its row on the stage, or its slot
 
@@ -75,6 +76,11 @@ class Scheduler:
     def occupied(self) -> int:
         """Slots in use."""
         return self.slots - len(self._free)
+
+    @property
+    def free(self) -> list[int]:
+        """Slots that nobody uses."""
+        return sorted(self._free)
 
     def submit(self, key: Any, image: Any, limit: int, deadline: float | None = None) -> Item:
         """Queue an item."""
@@ -126,10 +132,14 @@ class Scheduler:
             self.running[item.index] = None
             heapq.heappush(self._free, item.index)
         item.place, item.image = None, None
+        if len(self._deadlines) > 2 * len(self._inside) + 64:    # most of them have left
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._inside]
+            heapq.heapify(self._deadlines)
 
     def expired(self, now: float) -> Iterator[Item]:
         """Items whose deadline has passed, each told once."""
         while self._deadlines and self._deadlines[0][0] <= now:
             _, ticket = heapq.heappop(self._deadlines)
             if ticket in self._inside:
+                self._inside[ticket].is_late = True
                 yield self._inside[ticket]

@@ -10,6 +10,7 @@ give the same bits for a row at a constant shape, so an image's logits, score an
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -46,7 +47,7 @@ class Session:
         self._stage: Live | None = None
         self._live: Live | None = None
         self._since = 0
-        self._dirty: set[int] = set()              # free slots that still hold somebody's state
+        self._dtype = next(stepper.model.parameters()).dtype
 
     def __len__(self) -> int:
         return len(self.scheduler)
@@ -58,16 +59,17 @@ class Session:
             depth: most steps for this one; None is T.
             seconds: from now until it takes the answer that it has.
         """
-        image = torch.as_tensor(image)
-        model = self._stepper.model
+        image, model = torch.as_tensor(image), self._stepper.model
         check_shape(image[None], model.image_channels, model.image_size)
+        # a copy of its own in the model's precision: the caller may reuse the memory, and mates may differ
+        image = image.detach().to(self._dtype, copy=True)
         if self._shape is not None and image.shape != self._shape:
             raise ValueError(f"all images of a stream have one shape, {tuple(self._shape)}; got {tuple(image.shape)}.")
         if not bool(torch.isfinite(image).all()):
             raise ValueError("the image holds NaN or infinity.")
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"seconds must not be negative, got {seconds}.")
-        limit = model.depth if depth is None else depth
+        limit = model.depth if depth is None else operator.index(depth)
         if not 1 <= limit <= model.depth:
             raise ValueError(f"depth must lie between 1 and {model.depth}, got {depth}.")
         item = self.scheduler.submit(key, image, limit, None if seconds is None else self._clock() + seconds)
@@ -78,7 +80,7 @@ class Session:
         """Forget an image; False if it has left already."""
         if item.place is None:
             return False
-        self._leave(item)
+        self.scheduler.remove(item)
         return True
 
     def advance(self) -> list[Result]:
@@ -86,7 +88,7 @@ class Session:
         results = self._late()
         self._fill(results)
         if self.scheduler.occupied and self._live is not None:
-            self._live = self._stepper.next(self._live)
+            self._live = self._stepper.next(self._live, self.scheduler.occupied)
             self._since += 1
             if self._since >= self._sync_every:
                 results += self._harvest()
@@ -106,27 +108,24 @@ class Session:
             if not self.scheduler.staged:
                 self._begin(results)
             self._place()
-        if self._dirty and self._live is not None:
-            rows = torch.tensor(sorted(self._dirty), device=self._stepper.device)
-            for part in self._live.tensors():
+        if self.scheduler.free and self._live is not None:
+            rows = torch.tensor(self.scheduler.free, device=self._stepper.device)
+            for part in self._live.tensors():    # every time: a free row is stepped like the others and would drift
                 part.index_fill_(0, rows, 0)
-            self._dirty.clear()
 
     def _begin(self, results: list[Result]) -> None:
         """Stage the next images: stem and first step at the full shape, whatever their number."""
         assert self._shape is not None
-        waiting = [item.image for item in self.scheduler.next_waiting()]
-        images = waiting[0].new_zeros(self.scheduler.slots, *self._shape)
-        torch.stack(waiting, out=images[:len(waiting)])
-        items = self.scheduler.stage()
+        items = self.scheduler.next_waiting()
+        images = torch.zeros(self.scheduler.slots, *self._shape, dtype=self._dtype, device=items[0].image.device)
+        torch.stack([item.image for item in items], out=images[:len(items)])
         limits = torch.tensor([item.limit for item in items] + [1] * (self.scheduler.slots - len(items)))
-        self._stage = self._stepper.first(images.to(self._stepper.device), limits.to(self._stepper.device))
+        device = self._stepper.device
+        self._stage = self._stepper.first(images.to(device), limits.to(device), len(items))
+        self.scheduler.stage()                   # only now: what failed before leaves everybody in the queue
         self._show(self._stage, [item.index for item in items])
         done = self._stage.is_done.tolist()
-        stopped = [item for item in items if done[item.index]]
-        results += self._stage.results([item.index for item in stopped], [item.key for item in stopped])
-        for item in stopped:
-            self._leave(item)
+        results += self._answered(self._stage, [item for item in items if done[item.index]])
 
     def _place(self) -> None:
         """Move staged images to free slots."""
@@ -140,7 +139,6 @@ class Session:
         rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
         for target, source in zip(self._live.tensors(), self._stage.tensors(), strict=True):
             target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
-        self._dirty -= {slot for _, slot in moves}
 
     def _harvest(self) -> list[Result]:
         """The answers of slots that are done."""
@@ -149,11 +147,7 @@ class Session:
         done = self._live.is_done.tolist()
         running = [item for item in self.scheduler.running if item is not None]
         self._show(self._live, [item.index for item in running])
-        stopped = [item for item in running if done[item.index]]
-        results = self._live.results([item.index for item in stopped], [item.key for item in stopped])
-        for item in stopped:
-            self._leave(item)
-        return results
+        return self._answered(self._live, [item for item in running if done[item.index]])
 
     def _late(self) -> list[Result]:
         """The answers that images have whose time is up; one that has none yet gets its first step, and no more."""
@@ -164,30 +158,35 @@ class Session:
                 continue
             live = self._stage if item.place == "staged" else self._live
             assert live is not None
-            results += live.results([item.index], [item.key], is_late=True)
-            self._leave(item)
+            item.is_late = not bool(live.is_done[item.index])    # it may have stopped before anybody looked
+            results += self._answered(live, [item])
         return results
 
     def _finish_compactly(self, live: Live) -> list[Result]:
         """The last images, in a batch that shrinks."""
         items = [item for item in self.scheduler.running if item is not None]
         rest = live.taken(torch.tensor([item.index for item in items], device=self._stepper.device))
-        results = run_batch(self._stepper, rest, [item.key for item in items], [item.deadline for item in items],
-                            shrinks=True, sync_every=self._sync_every, clock=self._clock)
+        results = run_batch(self._stepper, rest, items, shrinks=True, sync_every=self._sync_every, clock=self._clock,
+                            show=self._show)
         for item in items:
-            self._leave(item)
+            self.scheduler.remove(item)
         return results
 
-    def _leave(self, item: Item) -> None:
-        if item.place == "running":
-            self._dirty.add(item.index)
-        self.scheduler.remove(item)
+    def _answered(self, live: Live, items: list[Item]) -> list[Result]:
+        """The answers of items whose rows are in this batch; they leave."""
+        results = live.results([item.index for item in items], [item.key for item in items],
+                               [item.is_late for item in items])
+        for item in items:
+            self.scheduler.remove(item)
+        return results
 
     def _show(self, live: Live, rows: list[int]) -> None:
+        """The signals of images at the step that they have just taken; one that stopped before a look is past that."""
         if self._watch is not None and rows:
             index = torch.tensor(rows, device=live.values.device)
-            steps, values = live.steps.index_select(0, index), live.values.index_select(0, index)
-            self._watch.see(steps.cpu().numpy().astype(np.int64), values.double().cpu().numpy())
+            steps, depth, values = (part.index_select(0, index).cpu() for part in (live.steps, live.depth, live.values))
+            fresh = steps == depth
+            self._watch.see(steps[fresh].numpy().astype(np.int64), values[fresh].double().numpy())
 
 
 def _owned(stage: Live) -> Live:

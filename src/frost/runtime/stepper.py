@@ -65,8 +65,8 @@ class Live:
         """Some of its images, as a smaller batch."""
         return self.mapped(lambda part: part.index_select(0, rows))
 
-    def results(self, rows: list[int], keys: list[Any], is_late: bool = False) -> list[Result]:
-        """The answers in some rows; one copy to the CPU for all of them."""
+    def results(self, rows: list[int], keys: list[Any], late: list[bool]) -> list[Result]:
+        """The answers in some rows, and whether each is what it had at its deadline; one copy to the CPU for all."""
         if not rows:
             return []
         index = torch.tensor(rows, device=self.output.device)
@@ -75,7 +75,8 @@ class Live:
         depths = self.depth.index_select(0, index).tolist()
         bad = self.is_bad.index_select(0, index).tolist()
         return [Result(key, None, depth, None, DIVERGED) if is_bad else Result(key, output, depth, score, None, is_late)
-                for key, output, depth, score, is_bad in zip(keys, outputs, depths, scores, bad, strict=True)]
+                for key, output, depth, score, is_bad, is_late in zip(keys, outputs, depths, scores, bad, late,
+                                                                      strict=True)]
 
 
 class Stepper:
@@ -88,12 +89,17 @@ class Stepper:
     def __init__(self, model: IterativeModel, policy: Policy, precision: Precision = "float32",
                  compiled: bool = False, caches_first: bool = True) -> None:
         self.model, self.policy, self.precision, self.caches_first = model, policy, precision, caches_first
-        self.begun = self.stepped = 0    # rows, of images or not: what was computed
+        self.begun = self.stepped = 0                  # rows, of images or not: what was computed
+        self.begun_for = self.stepped_for = 0          # rows that held an image which had not stopped
         self.device = device_of(model)
         self._refine = torch.compile(self._refined, dynamic=False) if compiled else self._refined
 
-    def first(self, images: Tensor, limits: Tensor) -> Live:
-        """Begin, and the first step, which everybody takes; from h_0 = 0 it needs no transition."""
+    def first(self, images: Tensor, limits: Tensor, used: int) -> Live:
+        """Begin, and the first step, which everybody takes; from h_0 = 0 it needs no transition.
+
+        Args:
+            used: rows that hold an image.
+        """
         with torch.no_grad(), autocast(self.precision, self.device):
             state = self.model.begin(images)
             before = state.hidden
@@ -101,6 +107,7 @@ class Stepper:
                                     state._replace(step=None))._replace(step=1)
             output, score_logit = self.model.read(state)
         self.begun += len(images)
+        self.begun_for += used
         steps = torch.ones_like(limits)
         reading = self._reading(steps, output, score_logit, state.hidden, before)
         values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
@@ -108,12 +115,17 @@ class Stepper:
         is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
         return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit)
 
-    def next(self, live: Live) -> Live:
-        """One more step of every row; rows that are done keep their answer."""
+    def next(self, live: Live, used: int) -> Live:
+        """One more step of every row; rows that are done keep their answer.
+
+        Args:
+            used: rows that hold an image which is not known to have stopped.
+        """
         before = live.state.hidden
         with torch.no_grad(), autocast(self.precision, self.device):
             state, output, score_logit = self._refine(live.state)
         self.stepped += len(live.steps)
+        self.stepped_for += used
         steps = live.steps + 1
         reading = self._reading(steps, output, score_logit, state.hidden, before)
         values, memory = self.policy.signal(reading, live.memory)

@@ -64,7 +64,7 @@ class AnswerFile:
 
     def add(self, row: dict[str, Any]) -> None:
         """Append one answer."""
-        row = {**row, "file": self.written_name(row["file"])}
+        row = {name: self.written_name(value) if isinstance(value, str) else value for name, value in row.items()}
         if self.is_csv:
             self._write([row.get(name, "") for name in COLUMNS])
         else:
@@ -75,7 +75,7 @@ class AnswerFile:
             self._unflushed = 0
 
     def written_name(self, file: str) -> str:
-        """A file's name as it stands in the answers: on one line, and as text."""
+        """A file's name, or any other words, as they stand in the answers: on one line, and as text."""
         text = os.fsencode(file).decode("utf-8", "backslashreplace")
         return "".join(letter if letter not in "\r\n" else repr(letter)[1:-1] for letter in text)
 

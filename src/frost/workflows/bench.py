@@ -6,14 +6,14 @@
 
 Depths are drawn before the clock starts, from the run's calibration or, for an untrained model, from the distribution
 that the paper reports, and are executed, not multiplied: each image carries its own limit, and the exit test runs after
-every step as it would for a threshold. All candidates take turns within one process.
+every step as it would for a threshold. All candidates take turns within one process, and the best round of each counts.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,14 +33,28 @@ from frost.halting.calibration import Cost
 from frost.halting.policy import Rule
 from frost.halting.signals import Reading
 from frost.report.tables import si, table
-from frost.runtime.engine import Engine, Executor, Request, Work
+from frost.runtime.engine import Engine, Executor, Request
+from frost.runtime.slots import Drain
 from frost.workflows.calibrate import cost_of
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig, build, named
 
 PAPER = {"resnet": (7.56 / 16, 2.83 / 16), "vit": (4.53 / 12, 2.34 / 12)}   # mean and deviation, of T (§6.5)
-ADAPTIVE: tuple[tuple[str, Executor], ...] = (("masked", "masked"), ("compact", "compact"), ("refill", "refill"))
 NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
+
+
+class Candidate(NamedTuple):
+    """A way to run the same stream."""
+
+    name: str
+    executor: Executor
+    drain: Drain = "constant"
+    caches_first: bool = True
+
+
+CANDIDATES = (Candidate("masked", "masked"), Candidate("compact", "compact"), Candidate("refill", "refill"),
+              Candidate("refill drain=compact", "refill", "compact"),
+              Candidate("refill uncached", "refill", caches_first=False))
 
 
 class Row(NamedTuple):
@@ -90,20 +104,20 @@ class Timed(NamedTuple):
 
 def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions: Sequence[Precision] = ("float32",),
           mean_depth: float | None = None, executors: Sequence[str] = ("masked", "compact", "refill"),
-          seed: int = 0) -> Bench:
+          rounds: int = 2, seed: int = 0) -> Bench:
     """Time a model's executors beside its full-depth loop and the baselines of the same block."""
     started = time.monotonic()
-    for batch in batches:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}.")
+    for what, number in (("rounds", rounds), *(("batch", batch) for batch in batches)):
+        if number < 1:
+            raise ValueError(f"{what} must be at least 1, got {number}.")
     model, config, draw, source = _subject(name, mean_depth, seed)
-    once = cost_of(measure(model, config.image_channels, config.image_size))
+    cost = cost_of(measure(model, config.image_channels, config.image_size))
     rows: list[Row] = []
     most = max(batches)
     depths = draw(max(10 * most if most < 256 else 4 * most, 40))
     with progress("timing", len(batches) * len(precisions)) as report:
         for number, (precision, batch) in enumerate((p, b) for p in precisions for b in batches):
-            rows += _rows(str(name), model, config, once, depths, batch, precision, executors, seed)
+            rows += _rows(str(name), model, config, cost, depths, batch, precision, executors, rounds, seed)
             report(number + 1, f"batch {batch}")
     rows = _against_vanilla(rows)
     return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
@@ -118,6 +132,9 @@ def _subject(name: Path | str, mean_depth: float | None,
     if Path(name).exists() or str(name) in pretrained():
         run = load(name)
         config = from_dict(ModelConfig, run.config["model"], "model")
+        if not run.model.stationary:
+            raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a stationary "
+                             "model, which has Vanilla beside it.")
         if run.calibration is None:
             raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes "
                              "one.")
@@ -140,37 +157,38 @@ def _subject(name: Path | str, mean_depth: float | None,
 
 
 def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
-          precision: Precision, executors: Sequence[str], seed: int) -> list[Row]:
-    """All candidates at one batch size and precision."""
+          precision: Precision, executors: Sequence[str], rounds: int, seed: int) -> list[Row]:
+    """All candidates at one batch size and precision; they take turns, and the best round of each counts."""
     count = max(40, (4 if batch >= 256 else 10) * batch)
     depths = np.resize(depths, count)
-    images = torch.rand(min(count, 4 * batch), config.image_channels, config.image_size, config.image_size,
+    images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
                         generator=torch.Generator().manual_seed(seed))
-    need = float(np.mean([cost.at(depth) for depth in depths]))
+    models = {name: model, **{architecture: build(replace(config, architecture=architecture), seed=seed).eval()
+                              for architecture in ("vanilla", "recurrent")}}
+    candidates = [candidate for candidate in CANDIDATES if candidate.executor in executors
+                  and (candidate.caches_first or _starts_from_zero(model))]
+    full = dict.fromkeys(models, 0.0)
+    streams: dict[Candidate, Timed] = {}
+    for number in range(rounds + 1):     # the first round warms up, on fewer images
+        for key, other in models.items():
+            full[key] = max(full[key] * (number > 1), _full_rate(other, images, precision))
+        for candidate in candidates:
+            engine = Engine(model, NEVER, candidate.executor, batch, precision=precision, drain=candidate.drain,
+                            caches_first=candidate.caches_first)
+            timed = _timed(engine, images, depths if number else depths[:2 * batch], cost)
+            if number < 2 or timed.seconds < streams[candidate].seconds:
+                streams[candidate] = timed
     at_full = cost.at(model.depth)
-    baselines = {architecture: build(replace(config, architecture=architecture), seed=seed).eval()
-                 for architecture in ("vanilla", "recurrent")}
-    full = {name: _full_rate(model, images, batch, precision),
-            **{key: _full_rate(other, images, batch, precision) for key, other in baselines.items()}}
-    rate = full[name]
-    rows = [Row(key, "full", batch, precision, len(images), value, 1.0, 1.0, 1.0, 1.0,
-                at_full, float(model.depth), *_thirds(batch / value)) for key, value in full.items()]
-    for label, executor in ADAPTIVE:
-        if label not in executors:
-            continue
-        for drain, cached in (("constant", True), ("compact", True), ("constant", False)):
-            if executor != "refill" and (drain != "constant" or not cached):
-                continue
-            if not cached and not _starts_from_zero(model):
-                continue
-            engine = Engine(model, NEVER, executor, batch, precision=precision, drain=drain, caches_first=cached)
-            timed = _timed(engine, images, depths, cost)
-            ideal = at_full / (need if cached else need + cost.step - cost.first)
-            suffix = "" if drain == "constant" and cached else (" drain=compact" if cached else " uncached")
-            rows.append(Row(name, label + suffix, batch, precision, count, count / timed.seconds,
-                            count / timed.seconds / rate, ideal, timed.done_then / timed.until_empty / rate / ideal,
-                            count / timed.seconds / rate / ideal, timed.flops / count, float(depths.mean()),
-                            *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
+    rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0, _full_flops(other, config),
+                float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
+    for candidate, timed in streams.items():
+        own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)
+        ideal = at_full / float(np.mean([own.at(depth) for depth in depths]))
+        rate = count / timed.seconds
+        rows.append(Row(name, candidate.name, batch, precision, count, rate, rate / full[name], ideal,
+                        timed.done_then / timed.until_empty / full[name] / ideal, rate / full[name] / ideal,
+                        timed.flops / count, float(depths.mean()),
+                        *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
     return rows
 
 
@@ -178,50 +196,47 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     """Run a stream of images, each with its own depth, and watch the clock."""
     count = len(depths)
     read, answered = np.zeros(count), np.zeros(count)
-    list(engine.run(images[:1]))                      # what is computed once per set of weights
-    first = cost if engine.caches_first else Cost(cost.once, cost.step, cost.step)
-    before = _flops(engine.work, first)
-    done_by_empty = [0.0, 0.0]
+    cost = cost if engine.caches_first else Cost(cost.once, cost.step, cost.step)
+    need = float(np.mean([cost.at(depth) for depth in depths]))
+    at_end: list[float] = []
 
-    def stream() -> Any:
+    def stream() -> Iterator[Request]:
         for place, depth in enumerate(depths):
             read[place] = time.perf_counter()
             yield Request(images[place % len(images)], place, int(depth))
-        done_by_empty[0], done_by_empty[1] = time.perf_counter(), _flops(engine.work, first) - before
+        work = engine.work
+        at_end[:] = time.perf_counter(), work.begun_for * cost.at(1) + work.stepped_for * cost.step
 
     started = time.perf_counter()
     for result in engine.run(stream(), order="finish"):
         answered[result.key] = time.perf_counter()
     seconds = time.perf_counter() - started
-    flops = _flops(engine.work, first) - before
-    need = float(np.mean([first.at(depth) for depth in depths]))
-    if engine.executor != "refill":
+    flops = engine.work.begun * cost.at(1) + engine.work.stepped * cost.step
+    if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
         return Timed(seconds, seconds, count, flops, answered - read)
-    until_empty = done_by_empty[0] - started
-    return Timed(seconds, until_empty, done_by_empty[1] / need, flops, answered - read)
+    return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
 
 
-def _flops(work: Work, cost: Cost) -> float:
-    return work.begun * cost.at(1) + work.stepped * cost.step
+def _full_flops(model: IterativeModel, config: ModelConfig) -> float:
+    return measure(model, config.image_channels, config.image_size).flops_full_depth_cached
 
 
-def _full_rate(model: IterativeModel, images: Tensor, batch: int, precision: Precision) -> float:
+def _full_rate(model: IterativeModel, images: Tensor, precision: Precision) -> float:
     """Images per second of the plain loop: begin, T steps, one reading."""
     device = device_of(model)
 
     def once() -> None:
         with torch.no_grad(), autocast(precision, device):
-            state = model.begin(images[:batch].to(device))
+            state = model.begin(images.to(device))
             for _ in range(model.depth):
                 state = model.step(state)
             model.read(state)
 
-    return batch / _best_seconds(once)
+    return len(images) / _best_seconds(once, rounds=1)
 
 
-def _best_seconds(action: Callable[[], None], least: float = 1.0, rounds: int = 3) -> float:
-    """The shortest of a few rounds, of at least `least` seconds in all; the first one does not count."""
-    action()
+def _best_seconds(action: Callable[[], None], least: float = 0.5, rounds: int = 3) -> float:
+    """The shortest of a few rounds, of at least `least` seconds in all."""
     best, started, done = math.inf, time.perf_counter(), 0
     while done < rounds or time.perf_counter() - started < least:
         before = time.perf_counter()
@@ -253,10 +268,6 @@ def _exit_test(model: IterativeModel, config: ModelConfig, batch: int, precision
 
 def _starts_from_zero(model: IterativeModel) -> bool:
     return hasattr(model, "_at_zero") and getattr(getattr(model, "config", model), "start", "zero") == "zero"
-
-
-def _thirds(seconds: float) -> tuple[float, float, float]:
-    return seconds, seconds, seconds
 
 
 def _against_vanilla(rows: list[Row]) -> list[Row]:

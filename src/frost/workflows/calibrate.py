@@ -14,7 +14,7 @@ import numpy as np
 
 from frost.analysis.complexity import Complexity, measure
 from frost.analysis.traces import Traces, trace
-from frost.checkpoint import Run, load, pretrained, recalibrate, weights_hash
+from frost.checkpoint import CHECKPOINTS, Run, load, pretrained, recalibrate, weights_hash
 from frost.config import suggest
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import Images
@@ -41,7 +41,10 @@ def calibrate(run_path: Path | str, data_folder: Path | None = None, policy: str
     """Calibrate a run anew on the validation images of its data set, for one stopping rule."""
     started = time.monotonic()
     check_policy(policy)
-    run = load(run_path)
+    run = load(run_path, with_calibration=False)
+    if run.path.parent.name == CHECKPOINTS:
+        raise ValueError(f"{run_path} is still being trained; a training that ends calibrates its run: go on with "
+                         "--resume.")
     if run.path in pretrained().values():
         raise ValueError(f"{run_path} comes with the package and is calibrated; copy {run.path} to a folder of your "
                          "own to change it.")
@@ -136,9 +139,11 @@ def text(result: Calibrated) -> str:
 def _rows(ours: Calibration) -> list[dict[str, Any]]:
     rows = []
     for fraction in (*FRACTIONS, 1.0):
-        thresholds = ours.at_mean_depth(max(1.0, fraction * ours.depth)).thresholds
-        depths = stops_at(ours.values, thresholds)
+        wish = max(1.0, fraction * ours.depth)
         assert ours.hits is not None
+        reached = (per_step_at_mean_depth(ours.values, ours.hits, wish) if ours.per_step_thresholds else
+                   pooled_at_mean_depth(ours.values, wish))
+        depths = stops_at(ours.values, reached.thresholds)
         right = float(ours.hits[np.arange(len(depths)), depths - 1].mean())
         rows.append({"fraction": fraction, "mean_depth": float(depths.mean()), "accuracy": right})
     return rows

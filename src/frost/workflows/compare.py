@@ -18,6 +18,7 @@ from frost.analysis.rules import (
     area,
     compare,
     depths_of,
+    distance_to_oracle,
     judge,
     oracles,
     paired_difference,
@@ -29,12 +30,13 @@ from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import Images
 from frost.halting.calibration import Calibration
 from frost.report.tables import percent, table
-from frost.workflows.calibrate import FRACTIONS, check_trained_for, trained_by
+from frost.workflows.calibrate import FRACTIONS, check_trained_for, prefers_per_step, trained_by
 from frost.workflows.dataset import batches_of
 from frost.workflows.progress import progress
 
 SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training
 CEILING = "ceiling"
+MATCHED = 0.01    # of T: how near a mean depth must be to the one that was asked for
 
 
 class Versus(NamedTuple):
@@ -52,6 +54,7 @@ class Compared(NamedTuple):
     rows: dict[str, list[HaltingRow]]    # by rule, at quantiles
     at_fraction: list[Comparison]
     areas: dict[str, float]
+    distances: dict[str, float]          # to the agreement oracle, at its mean depth
     oracle: Oracles
     versus: list[Versus]
 
@@ -65,12 +68,13 @@ def policies_of(run: Run) -> list[str]:
 def chosen(run: Run, names: Sequence[str]) -> list[str]:
     """The rules that were asked for; `all` is all that the run can answer."""
     known = policies_of(run)
-    if list(names) == ["all"]:
+    if "all" in names:
         return known
+    names = [name for name in names if name != "oracle"]    # is always shown
     for name in names:
         check_trained_for(run, name.removesuffix(PER_STEP))
         if name not in known and name.removesuffix(PER_STEP) not in known:
-            raise ValueError(f"there is no stopping rule '{name}'. {suggest(name, [*known, 'all'])}")
+            raise ValueError(f"there is no stopping rule '{name}'. {suggest(name, [*known, 'oracle', 'all'])}")
     return list(dict.fromkeys([*names, "fixed"]))    # the line to beat is always there
 
 
@@ -88,18 +92,20 @@ def compared(run: Run, held_out: Images, measured: Images, policies: Sequence[st
                         for fraction in FRACTIONS]
     rows = {name: _quantile_rows(run, name, then, now, quantiles) for name in policies
             if not name.endswith(PER_STEP) and name != "fixed"}
-    return Compared(rows, at_fraction, {name: area(name, then, now) for name in policies}, oracles(now),
+    return Compared(rows, at_fraction, {name: area(name, then, now) for name in policies},
+                    {name: distance_to_oracle(name, then, now) for name in policies}, oracles(now),
                     _versus(run, policies, then, now))
 
 
-def as_json(result: Compared) -> dict[str, Any]:
+def as_json(result: Compared, depth: int) -> dict[str, Any]:
     """The parts that `frost evaluate --policy` adds."""
     return {
         "at_fraction": [{"policy": row.policy, "fraction": row.fraction, "mean_depth": row.mean_depth,
                          "accuracy": row.accuracy.value, "low": row.accuracy.low, "high": row.accuracy.high,
-                         "gain": row.gain.value, "gain_low": row.gain.low, "gain_high": row.gain.high}
+                         "gain": row.gain.value, "gain_low": row.gain.low, "gain_high": row.gain.high,
+                         "is_matched": abs(row.mean_depth - row.fraction * depth) <= MATCHED * depth}
                         for row in result.at_fraction],
-        "area": result.areas, "oracle": result.oracle._asdict(),
+        "area": result.areas, "distance_to_oracle": result.distances, "oracle": result.oracle._asdict(),
         "versus_simple": [{"fraction": row.fraction, "policy": row.ours, "simple": row.theirs,
                            **row.difference._asdict()} for row in result.versus]}
 
@@ -108,16 +114,18 @@ def text(result: Compared, depth: int) -> str:
     """The same for a person."""
     body = [[row.policy, f"{row.fraction:.2f}", f"{row.mean_depth:.2f}", percent(row.accuracy.value),
              f"{100 * row.gain.value:+.2f}", f"[{100 * row.gain.low:+.2f}, {100 * row.gain.high:+.2f}]",
-             f"{100 * result.areas[row.policy]:.2f}" if row.policy in result.areas else ""]
+             f"{100 * result.areas[row.policy]:.2f}" if row.policy in result.areas else "",
+             f"{100 * result.distances[row.policy]:+.2f}" if row.policy in result.distances else ""]
             for row in sorted(result.at_fraction, key=lambda row: (row.fraction, -row.accuracy.value))]
     oracle = result.oracle
     lines = [f"At {row.fraction:.2f} of full depth {row.ours} is {100 * row.difference.value:+.2f} points "
              f"[{100 * row.difference.low:+.2f}, {100 * row.difference.high:+.2f}] against {row.theirs}, the best "
              "simple rule." for row in result.versus]
     return "\n".join([
-        table(["policy", "of T", "mean depth", "accuracy", "gain", "95 % interval", "area"], body), "",
+        table(["policy", "of T", "mean depth", "accuracy", "gain", "95 % interval", "area", "to oracle"], body), "",
         "gain: points above stopping every image at the same mean depth; intervals by paired bootstrap. area: mean",
-        "accuracy over all mean depths. ceiling: a classifier fitted to labels of this split; nobody can ship it.",
+        "accuracy over all mean depths. to oracle: points lost against the agreement oracle at its mean depth.",
+        "ceiling: a classifier fitted to labels of this split; nobody can ship it.",
         f"Oracles: the class no longer changes after step {oracle.agreement_depth:.2f} of {depth} in the mean "
         f"({percent(oracle.agreement_accuracy)}); the first right step, {oracle.label_depth:.2f}, would give "
         f"{percent(oracle.label_accuracy)}.", *lines])
@@ -140,11 +148,12 @@ def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> lis
     theirs = [name for name in policies if name in SIMPLE]
     if not ours or not theirs:
         return []
+    learned = trained_by(run) + (PER_STEP if prefers_per_step(then, trained_by(run)) else "")
+    learned = learned if learned in ours else ours[0]
     lines = []
     for fraction in FRACTIONS:
         wish = max(1.0, fraction * now.depth)
-        best = [max(names, key=lambda name: judge(name, fraction, depths_of(name, then, then, wish), then).gain.value)
-                for names in (ours, theirs)]
-        first, second = (depths_of(name, then, now, wish) for name in best)
-        lines.append(Versus(fraction, best[0], best[1], paired_difference(first, second, now)))
+        simple = max(theirs, key=lambda name: judge(name, fraction, depths_of(name, then, then, wish), then).gain.value)
+        first, second = depths_of(learned, then, now, wish), depths_of(simple, then, now, wish)
+        lines.append(Versus(fraction, learned, simple, paired_difference(first, second, now)))
     return lines

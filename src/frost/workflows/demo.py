@@ -68,7 +68,7 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     model = build(config.model, seed=config.train.seed)
     records, last_epoch = train_with_bar(model, data.train, config)
     if config.halting.calibrate == "held-out":
-        calibration = gather(model.eval(), data.validation)
+        calibration = gather(model.eval(), data.validation, config.halting.objective)
     else:
         calibration = Calibration.gather(last_epoch, weights_hash=weights_hash(model))
     trajectory = run_frozen(model, data.test.images)

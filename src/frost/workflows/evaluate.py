@@ -14,16 +14,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 
 from frost.analysis.halting import EIGHTHS, HaltingRow, halting_table, per_step_accuracy, standard_error
+from frost.analysis.traces import trace
 from frost.checkpoint import Run, load
 from frost.core.trajectory import Trajectory
 from frost.data.splits import Images
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
-from frost.training.evaluate import run_frozen
 from frost.workflows import compare
 from frost.workflows.compare import Compared, compared
 from frost.workflows.compare import chosen as chosen_policies
-from frost.workflows.dataset import data_of
+from frost.workflows.dataset import batches_of, data_of
 from frost.workflows.progress import progress
 
 Part = Literal["test", "validation"]
@@ -65,9 +65,11 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     names = None if policies is None else chosen_policies(run, policies)
     data = data_of(run, data_folder, download)
     chosen = data.test if split == "test" else data.validation
+    rule = "rank" if run.calibration is None else run.calibration.rule
     with progress("evaluating", len(chosen)) as report:
-        trajectory = run_frozen(run.model, chosen, report=report)
-    if not bool(torch.isfinite(trajectory.outputs).all() and torch.isfinite(trajectory.score_logits).all()):
+        traces = trace(run.model, batches_of(chosen), chosen.labels, [rule], report)
+    trajectory = Trajectory(None, traces.outputs, traces.signals[rule])
+    if not bool(torch.isfinite(traces.outputs).all()) or bool(torch.isnan(traces.signals[rule]).any()):
         raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
                          "smaller train.learning_rate.")
     rows = _rows(run, trajectory, chosen, asked)
@@ -75,16 +77,17 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     per_step = per_step_accuracy(trajectory.outputs, chosen.labels)
     return Evaluation(shown(run_path, run), data.name, split, len(chosen), trajectory.depth, rows, per_step,
                       is_calibrated(run), time.monotonic() - started,
-                      "rank" if run.calibration is None else run.calibration.rule, others)
+                      rule, others)
 
 
 def as_json(result: Evaluation) -> dict[str, Any]:
     """One object: accuracies and quantiles lie in [0, 1], the threshold at quantile 1 is None."""
-    tables = {result.rule: result.rows} if result.compared is None else result.compared.rows
+    tables = {result.rule: result.rows, **({} if result.compared is None else {
+        rule: rows for rule, rows in result.compared.rows.items() if rule != result.rule})}
     rows = [{"policy": rule, **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
              "standard_error": standard_error(row.accuracy, result.images)}
             for rule, lines in tables.items() for row in lines]
-    others = {} if result.compared is None else compare.as_json(result.compared)
+    others = {} if result.compared is None else compare.as_json(result.compared, result.depth)
     return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
             "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
             "is_calibrated": result.is_calibrated, **others, "seconds": result.seconds}
@@ -143,6 +146,6 @@ def shown(run_path: Path | str, run: Run) -> str:
 
 def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[float]) -> list[HaltingRow]:
     if run.calibration is not None and is_calibrated(run):
-        return halting_table(trajectory, images.labels, run.calibration, quantiles)
+        return halting_table(trajectory, images.labels, run.calibration, quantiles, trajectory.score_logits)
     full = per_step_accuracy(trajectory.outputs, images.labels)[-1]
     return [HaltingRow(1.0, None, float(trajectory.depth), full, full) for _ in quantiles]

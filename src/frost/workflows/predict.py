@@ -6,7 +6,9 @@ more memory than a hundred.
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +23,7 @@ from frost.config import from_dict
 from frost.data.images import SUFFIXES, load_image
 from frost.data.splits import as_float
 from frost.halting.calibration import Calibration
+from frost.halting.drift import Watch
 from frost.halting.policy import AtDepth, Policy, Rule
 from frost.report.tables import percent, table
 from frost.runtime.engine import Engine, Request
@@ -85,6 +88,7 @@ class Predictions(NamedTuple):
     seconds: float
     out: Path | None = None
     before: int = 0               # answered by an earlier run, if this one went on from it
+    has_drifted: bool | None = None    # whether scores are unlike the calibration's; None if nothing was compared
 
 
 def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget(), *,  # noqa: B008 - a tuple
@@ -107,7 +111,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     if not count:
         raise ValueError("there is nothing to predict; name at least one image file or folder.")
     rows: list[Seen | Unseen] = []
-    totals = _Totals()
+    totals, watch = _Totals(), _watch(run, policy)
     with ExitStack() as stack:
         wish = stack.enter_context(stop_wish())
         names: Iterable[str | Unseen] = _expanded(files, listed)
@@ -116,7 +120,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
             answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
             names, before = answers.skip_done(names, _name)
         report = stack.enter_context(progress("predicting", count, before))
-        for row in _answered(run, names, policy, batch, wish):
+        for row in _answered(run, names, policy, batch, wish, watch):
             totals.add(row)
             if answers is None:
                 rows.append(row)
@@ -133,7 +137,8 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
                          f"none of {totals.failed} files gave an answer; of the first: {totals.first_error}")
     threshold = policy.threshold if isinstance(policy, Rule) else None
     return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
-                       totals.steps / max(totals.images, 1), time.monotonic() - started, out, before)
+                       totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
+                       None if watch is None else watch.has_drifted)
 
 
 def policy_of(run: Run, budget: Budget) -> Policy:
@@ -146,7 +151,11 @@ def policy_of(run: Run, budget: Budget) -> Policy:
     if budget.mean_depth is not None:
         return _calibration(run, "a mean depth").at_mean_depth(budget.mean_depth)
     if budget.accuracy_loss is not None:
-        return _calibration(run, "an accuracy loss").at_accuracy_loss(budget.accuracy_loss)
+        rule = _calibration(run, "an accuracy loss").at_accuracy_loss(budget.accuracy_loss)
+        if rule.thresholds == (math.inf,):
+            warnings.warn(f"the held-out images are too few, or {budget.accuracy_loss:g} points too little, to certify "
+                          "any early stop: every image takes all steps", stacklevel=2)
+        return rule
     if budget.depth is not None and not 1 <= budget.depth <= run.model.depth:
         raise ValueError(f"depth must lie between 1 and {run.model.depth}, the steps that {run.path} was trained for, "
                          f"got {budget.depth}.")
@@ -158,7 +167,8 @@ def as_json(result: Predictions) -> dict[str, Any]:
     return {"run": result.run, "depth": result.depth, "quantile": result.budget.quantile,
             "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
             "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
-            "out": None if result.out is None else str(result.out), "before": result.before, "seconds": result.seconds}
+            "out": None if result.out is None else str(result.out), "before": result.before, "has_drifted": result.has_drifted,
+            "seconds": result.seconds}
 
 
 def text(result: Predictions) -> str:
@@ -167,15 +177,17 @@ def text(result: Predictions) -> str:
     asked = next((f" · {name.replace('_', ' ')} {value:g}" for name, value in result.budget._asdict().items()
                   if value is not None), "")
     head = f"{result.run} · {images}{asked} · mean depth {result.mean_depth:.2f} of {result.depth}"
+    drift = ("\nThe scores of these images are unlike those of the held-out ones that the thresholds come from: "
+             "calibrate on images like these." if result.has_drifted else "")
     if result.out is not None:
         rate = (result.images + result.failed) / max(result.seconds, 1e-9)
         more = f"; {result.before:,} were there before" if result.before else ""
-        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · answers in {result.out}{more}"
+        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · answers in {result.out}{more}{drift}"
     body = [[_printable(row.file), _printable(row.name), percent(row.confidence), str(row.depth), f"{row.score:.3f}"]
             if isinstance(row, Seen) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
     errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Unseen)]
     return "\n".join([head, "", table(["file", "class", "confidence", "depth", "score"], body),
-                      *(["", *errors] if errors else [])])
+                      *(["", *errors] if errors else [])]) + drift
 
 
 class _Totals:
@@ -203,6 +215,13 @@ def _calibration(run: Run, what: str) -> Calibration:
         raise ValueError(f"{run.path} has no calibration, so {what} has no threshold; frost calibrate {run.path} makes "
                          "one.")
     return run.calibration
+
+
+def _watch(run: Run, policy: Policy) -> Watch | None:
+    """Compares the scores with the calibration's, where images stop by them."""
+    if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
+        return None
+    return Watch(run.calibration, policy) if policy.name == run.calibration.rule and run.model.stationary else None
 
 
 def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:
@@ -234,12 +253,12 @@ def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unse
                              ) from error
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int,
-              wish: Wish) -> Iterator[Seen | Unseen]:
+def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
+              watch: Watch | None) -> Iterator[Seen | Unseen]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
-    engine = Engine(run.model, policy, slots=batch)
+    engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
     with ThreadPoolExecutor(DECODERS) as pool:
         for result in engine.run(_decoded(pool, files, config, AHEAD * batch, wish)):
             yield _row(result, names)
