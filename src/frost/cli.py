@@ -163,7 +163,8 @@ def _evaluate(arguments: argparse.Namespace) -> Answer:
 
 
 def _predict(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.predict import Budget, as_json, predict, text
+    from frost.workflows.budget import Budget
+    from frost.workflows.predict import as_json, predict, text
 
     budget = Budget(arguments.quantile, arguments.mean_depth, arguments.accuracy_loss, arguments.depth)
     result = predict(arguments.run, arguments.files, budget, batch=arguments.batch, out=arguments.out,

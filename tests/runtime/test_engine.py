@@ -361,7 +361,8 @@ def test_an_engine_puts_its_model_into_evaluation_mode_and_insists(model):
 
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"executor": "fast"}, "executor is one of"), ({"slots": 0}, "slots"), ({"sync_every": 0}, "sync_every"),
-    ({"compile": True, "executor": "compact"}, "never changes"), ({"precision": "fp8"}, "precision is one of"), ({"drain": "fast"}, "drain is one of")])
+    ({"compile": True, "executor": "compact"}, "never changes"), ({"precision": "fp8"}, "precision is one of"),
+    ({"drain": "fast"}, "drain is one of")])
 def test_bad_options_are_refused(model, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         Engine(model, AtDepth(2), **options)

@@ -21,8 +21,9 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.budget import Budget
 from frost.workflows.calibrate import calibrate
-from frost.workflows.predict import Budget, Seen, Unseen, as_json, predict, text
+from frost.workflows.predict import Seen, Unseen, as_json, predict, text
 from frost.zoo.registry import SIZES, build
 
 CONFIG = replace(SIZES["resnet-8px"], depth=5)

@@ -133,8 +133,8 @@ def _subject(name: Path | str, mean_depth: float | None,
         run = load(name)
         config = from_dict(ModelConfig, run.config["model"], "model")
         if not run.model.stationary:
-            raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a stationary "
-                             "model, which has Vanilla beside it.")
+            raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a "
+                             "stationary model, which has Vanilla beside it.")
         if run.calibration is None:
             raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes "
                              "one.")

@@ -6,9 +6,7 @@ more memory than a hundred.
 
 from __future__ import annotations
 
-import math
 import time
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,29 +20,20 @@ from frost.checkpoint import Run, load, weights_hash
 from frost.config import from_dict
 from frost.data.images import SUFFIXES, load_image
 from frost.data.splits import as_float
-from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
-from frost.halting.policy import AtDepth, Policy, Rule
+from frost.halting.policy import Policy, Rule
 from frost.report.tables import percent, table
 from frost.runtime.engine import Engine, Request
 from frost.runtime.stepper import Result
 from frost.workflows.answerfile import AnswerFile
-from frost.workflows.evaluate import is_calibrated, rule_at, shown
+from frost.workflows.budget import Budget, policy_of
+from frost.workflows.evaluate import is_calibrated, shown
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig
 
 DECODERS = 2    # threads
 AHEAD = 2       # batches that are decoded before they are needed
-
-
-class Budget(NamedTuple):
-    """When images stop; at most one of these, none is full depth."""
-
-    quantile: float | None = None         # of the calibration's scores
-    mean_depth: float | None = None       # steps per image
-    accuracy_loss: float | None = None    # points that may be lost, with 95 % confidence
-    depth: int | None = None              # the same for every image
 
 
 class Seen(NamedTuple):
@@ -141,34 +130,13 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
                        None if watch is None else watch.has_drifted)
 
 
-def policy_of(run: Run, budget: Budget) -> Policy:
-    """The stopping rule that a budget names."""
-    named = [name for name, value in budget._asdict().items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"choose one of {' and '.join(named)}.")
-    if budget.quantile is not None:
-        return rule_at(run, budget.quantile)
-    if budget.mean_depth is not None:
-        return _calibration(run, "a mean depth").at_mean_depth(budget.mean_depth)
-    if budget.accuracy_loss is not None:
-        rule = _calibration(run, "an accuracy loss").at_accuracy_loss(budget.accuracy_loss)
-        if rule.thresholds == (math.inf,):
-            warnings.warn(f"the held-out images are too few, or {budget.accuracy_loss:g} points too little, to certify "
-                          "any early stop: every image takes all steps", stacklevel=2)
-        return rule
-    if budget.depth is not None and not 1 <= budget.depth <= run.model.depth:
-        raise ValueError(f"depth must lie between 1 and {run.model.depth}, the steps that {run.path} was trained for, "
-                         f"got {budget.depth}.")
-    return AtDepth(run.model.depth if budget.depth is None else budget.depth)
-
-
 def as_json(result: Predictions) -> dict[str, Any]:
     """One object; a row is an answer or has the key `error`."""
     return {"run": result.run, "depth": result.depth, "quantile": result.budget.quantile,
             "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
             "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
-            "out": None if result.out is None else str(result.out), "before": result.before, "has_drifted": result.has_drifted,
-            "seconds": result.seconds}
+            "out": None if result.out is None else str(result.out), "before": result.before,
+            "has_drifted": result.has_drifted, "seconds": result.seconds}
 
 
 def text(result: Predictions) -> str:
@@ -182,7 +150,8 @@ def text(result: Predictions) -> str:
     if result.out is not None:
         rate = (result.images + result.failed) / max(result.seconds, 1e-9)
         more = f"; {result.before:,} were there before" if result.before else ""
-        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · answers in {result.out}{more}{drift}"
+        answers = f"answers in {result.out}{more}{drift}"
+        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · {answers}"
     body = [[_printable(row.file), _printable(row.name), percent(row.confidence), str(row.depth), f"{row.score:.3f}"]
             if isinstance(row, Seen) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
     errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Unseen)]
@@ -208,13 +177,6 @@ class _Totals:
         else:
             self.first_error = self.first_error or row.error
             self.failed += 1
-
-
-def _calibration(run: Run, what: str) -> Calibration:
-    if run.calibration is None or not is_calibrated(run):
-        raise ValueError(f"{run.path} has no calibration, so {what} has no threshold; frost calibrate {run.path} makes "
-                         "one.")
-    return run.calibration
 
 
 def _watch(run: Run, policy: Policy) -> Watch | None:
