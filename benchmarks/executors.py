@@ -2,7 +2,7 @@
 
     python benchmarks/executors.py --data DIR [--run cifar100-cpu]
 
-Compares `compact` and `refill` with `masked` at half of full depth. Two depths may differ where a score lies within 1e-5
+Compares `compact` and `refill` with `masked` at half of full depth. Depths may differ where a score lies within 1e-5
 of its threshold. Writes docs/results/executors.json.
 """
 

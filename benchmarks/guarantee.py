@@ -54,8 +54,9 @@ def main() -> int:
         taken.append(stops_at(values, (threshold,)).mean())
     allowed = 1 - CONFIDENCE + 2 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / SPLITS)
     ratio = float(np.mean(taken)) / float(best)
-    print(f"{SPLITS} draws of {DRAWN} images: the loss exceeds {POINTS:g} point in {100 * broken / SPLITS:.1f} % (allowed "
-          f"{100 * allowed:.1f} %); mean depth {np.mean(taken):.3f}, best in hindsight {best:.3f}, ratio {ratio:.3f}")
+    print(f"{SPLITS} draws of {DRAWN} images: the loss exceeds {POINTS:g} point in {100 * broken / SPLITS:.1f} % "
+          f"(allowed {100 * allowed:.1f} %); mean depth {np.mean(taken):.3f}, best in hindsight {best:.3f}, "
+          f"ratio {ratio:.3f}")
     RESULTS.write_text(json.dumps({
         "command": "python benchmarks/guarantee.py --data DIR", "run": options.run, "seed": options.seed,
         "draws": SPLITS, "images": DRAWN, "points": POINTS, "confidence": CONFIDENCE, "share_broken": broken / SPLITS,
