@@ -55,7 +55,7 @@ def test_the_table_of_the_readme_is_made_from_the_results():
 
 
 def test_the_pretrained_run_is_what_the_issue_asks_for():
-    """50 % at full depth, step T ten points above step 1, at most 1.5 M parameters, T ≥ 8, a stem of at most a fifth."""
+    """50 % at full depth, ten points above step 1; at most 1.5 M parameters, T ≥ 8, a stem of at most a fifth."""
     accuracy = CIFAR["per_step_accuracy"]
     assert CIFAR["images"] == 10_000
     assert accuracy[-1] >= 0.5
