@@ -137,8 +137,8 @@ def cifar100_cpu() -> RunConfig:
 def cifar100_short() -> RunConfig:
     """The model of `cifar100-cpu` for two epochs, in minutes.
 
-    `frost train cifar100-short --out RUN --data DIR`; 6.7 minutes on two cores; 22.18 % of the validation images at full
-    depth with seed 0, 14.88 % after the first step.
+    `frost train cifar100-short --out RUN --data DIR`; 6.7 minutes on two cores; 22.18 % of the validation images at
+    full depth with seed 0, 14.88 % after the first step.
     """
     run = cifar100_cpu()
     return replace(run, recipe="cifar100-short", train=replace(run.train, epochs=2, validate_every=1))
