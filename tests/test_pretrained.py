@@ -15,7 +15,7 @@ from frost.data.digits import load_digits
 from frost.training.evaluate import run_frozen
 
 ROOT = Path(__file__).parent.parent
-NAMES = ["digits"]
+NAMES = ["cifar100-cpu", "digits"]
 
 
 def test_the_shelf_holds_what_the_readme_says():

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from frost.analysis.complexity import measure
+from frost.checkpoint import load
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,6 +21,7 @@ def script(name: str):
 
 RULES = script("update_rules")
 RESULTS = json.loads((ROOT / "docs" / "results" / "update-rules.json").read_text())["cases"]
+CIFAR = json.loads((ROOT / "docs" / "results" / "cifar100-cpu.json").read_text())
 DECISIONS = (ROOT / "docs" / "decisions.md").read_text()
 
 
@@ -42,11 +46,25 @@ def test_a_claim_can_fail():
 
 def test_the_table_of_the_readme_is_made_from_the_results():
     readme = (ROOT / "README.md").read_text()
-    for row in RESULTS["residual"][0]["rows"]:
+    for row in CIFAR["rows"]:
         if row["quantile"] in (0.125, 0.25, 0.5, 1.0):
             share = round(100 * row["mean_depth"] / 8)
             assert (f"| {row['quantile']:g} | {row['mean_depth']:.2f} ({share} %) | {100 * row['accuracy']:.2f} % | "
                     f"{100 * row['fixed_depth_accuracy']:.2f} % |") in readme
+    assert ", ".join(f"{100 * accuracy:.1f}" for accuracy in CIFAR["per_step_accuracy"]) in readme
+
+
+def test_the_pretrained_run_is_what_the_issue_asks_for():
+    """50 % at full depth, ten points above step 1; at most 1.5 M parameters, T ≥ 8, a stem of at most a fifth."""
+    accuracy = CIFAR["per_step_accuracy"]
+    assert CIFAR["images"] == 10_000
+    assert accuracy[-1] >= 0.5
+    assert accuracy[-1] - accuracy[0] >= 0.1
+    model = load("cifar100-cpu").model
+    cost = measure(model, 3, 32)
+    assert cost.parameters <= 1.5e6
+    assert cost.depth >= 8
+    assert cost.flops_once <= 0.2 * cost.flops_full_depth
 
 
 def test_the_costs_are_counted_anew():

@@ -32,8 +32,8 @@ class StandardConv2d(nn.Conv2d):
     statistics of all steps at once. Standardised weights need no statistics.
     """
 
-    def __init__(self, channels_in: int, channels_out: int, kernel: int, **options: int) -> None:
-        super().__init__(channels_in, channels_out, kernel, bias=False, **options)
+    def __init__(self, channels_in: int, channels_out: int, kernel: int, padding: int = 0, dilation: int = 1) -> None:
+        super().__init__(channels_in, channels_out, kernel, padding=padding, dilation=dilation, bias=False)
         self.gain = nn.Parameter(torch.full((channels_out,), 3.0 ** -0.5))   # the size that PyTorch's start gives
         self._frozen = FrozenCache()
 
