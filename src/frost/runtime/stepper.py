@@ -56,7 +56,8 @@ class Live:
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Live:
         """The same batch with every tensor changed."""
-        state = State(*(change(part) if isinstance(part, Tensor) else part for part in self.state))
+        hidden, drive, feedthrough, step = self.state
+        state = State(change(hidden), None if drive is None else change(drive), change(feedthrough), step)
         rest = (self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth, self.output,
                 self.score_logit)
         return Live(state, tuple(change(part) for part in self.memory), *(change(part) for part in rest))

@@ -166,8 +166,8 @@ def _record(model: IterativeModel, loss: Objective, seen: Trajectory, labels: Te
     scale, hurst = _scale_of(model)
     hits = (seen.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0).tolist()
     scores = score_of(seen.score_logits)
-    parts = (loss.total, loss.task, loss.relative, loss.anchoring, loss.pondering)
-    return StepRecord(*place, *(part.item() for part in parts), hits[-1], scale, hurst, rate, norm,
+    return StepRecord(*place, loss.total.item(), loss.task.item(), loss.relative.item(), loss.anchoring.item(),
+                      loss.pondering.item(), hits[-1], scale, hurst, rate, norm,
                       _mean(scores, loss.easy), _mean(scores, loss.hard), scores.median().item(), hits)
 
 

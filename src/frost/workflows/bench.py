@@ -183,7 +183,7 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
                 float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
     for candidate, timed in streams.items():
         own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)
-        ideal = at_full / float(np.mean([own.at(depth) for depth in depths]))
+        ideal = at_full / own.at(float(depths.mean()))
         rate = count / timed.seconds
         rows.append(Row(name, candidate.name, batch, precision, count, rate, rate / full[name], ideal,
                         timed.done_then / timed.until_empty / full[name] / ideal, rate / full[name] / ideal,
@@ -197,7 +197,7 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     count = len(depths)
     read, answered = np.zeros(count), np.zeros(count)
     cost = cost if engine.caches_first else Cost(cost.once, cost.step, cost.step)
-    need = float(np.mean([cost.at(depth) for depth in depths]))
+    need = cost.at(float(depths.mean()))
     at_end: list[float] = []
 
     def stream() -> Iterator[Request]:
