@@ -166,7 +166,7 @@ def test_the_json_is_plain(run, files, broken):
     result = predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)
     printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert set(printed) == {"run", "depth", "quantile", "budget", "threshold", "images", "failed", "mean_depth", "rows",
-                            "out", "before", "seconds"}
+                            "out", "before", "has_drifted", "seconds"}
     assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
     assert set(printed["rows"][1]) == {"file", "error"}
     assert (printed["images"], printed["mean_depth"], printed["threshold"]) == (1, 5.0, None)
@@ -245,8 +245,10 @@ def test_a_mean_depth_is_kept_about(labelled, files):
     assert "mean depth 2.5" in text(result)
 
 
-def test_a_loss_that_cannot_be_certified_is_full_depth(labelled, files):
-    assert predict(labelled, files[:2], Budget(accuracy_loss=0.5), batch=2).mean_depth == 5.0
+def test_a_loss_that_cannot_be_certified_is_full_depth_and_says_so(labelled, files):
+    with pytest.warns(UserWarning, match="every image takes all steps"):
+        result = predict(labelled, files[:2], Budget(accuracy_loss=0.5), batch=2)
+    assert result.mean_depth == 5.0
 
 
 @pytest.mark.parametrize("budget", [Budget(mean_depth=2.0), Budget(accuracy_loss=1.0)])
