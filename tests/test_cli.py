@@ -2,13 +2,16 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
+from PIL import Image
 
+from frost.checkpoint import pretrained
 from frost.cli import main
 
 QUICK = ["--set", "train.epochs=1", "model.depth=3", "model.channels=16"]
@@ -172,3 +175,44 @@ def test_a_closed_pipe_is_no_error():
         errors = words.stderr.read()
         assert words.wait(timeout=60) == 0
     assert errors == ""
+
+
+@pytest.fixture
+def mine(frost, tmp_path):
+    """A copy of the run that comes with the package."""
+    shutil.copytree(pretrained()["digits"], tmp_path / "mine")
+    return "mine"
+
+
+def test_calibrate_evaluate_and_bench_print_the_agreed_keys(frost, mine):
+    calibrated = json.loads(frost("calibrate", mine, "--policy", "margin", "--json").stdout)
+    assert (calibrated["policy"], calibrated["depth"]) == ("margin", 8)
+    evaluated = json.loads(frost("evaluate", mine, "--policy", "margin", "--quantiles", "0.5", "--json").stdout)
+    assert {"rows", "per_step_accuracy", "at_fraction", "oracle"} <= set(evaluated)
+    timed = json.loads(frost("bench", mine, "--batch", "2", "--executor", "refill", "--rounds", "1", "--json").stdout)
+    assert {row["executor"] for row in timed["rows"]} >= {"full", "refill"}
+
+
+def test_predict_takes_a_budget_and_a_file_for_its_answers(frost, mine, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    done = frost("predict", mine, "black.png", "--mean-depth", "4", "--out", "answers.csv")
+    assert done.status == 0, done.stderr
+    assert (tmp_path / "answers.csv").read_text().startswith("file,label,class")
+    again = frost("predict", mine, "black.png", "--mean-depth", "4", "--out", "answers.csv", "--json")
+    assert json.loads(again.stdout)["before"] == 1
+
+
+@pytest.mark.parametrize(("words", "part"), [
+    (("predict", "mine"), "nothing to predict"),
+    (("predict", "mine", "x.png", "--quantile", "2"), "quantile must lie"),
+    (("predict", "mine", "x.png", "--mean-depth", "99"), "between 1 and 8"),
+    (("predict", "mine", "x.png", "--out", "answers.txt"), ".csv or .jsonl"),
+    (("calibrate", "mine", "--policy", "luck"), "no stopping rule 'luck'"),
+    (("calibrate", "digits"), "comes with the package"),
+    (("evaluate", "mine", "--policy", "act"), "halting.objective"),
+    (("bench", "frost-vit-b61"), "Did you mean"),
+    (("bench", "vanilla-vit-8px"), "weights of its own"),
+    (("bench", "mine", "--batch", "0"), "at least 1"),
+])
+def test_a_mistake_with_a_run_is_one_line(frost, mine, words, part):
+    assert_one_line_mistake(frost(*words), part)

@@ -359,8 +359,8 @@ def test_eq19_a_threshold_is_shown_as_a_score(logit):
 def test_eq20_the_share_of_scores_at_or_below_the_threshold_is_the_quantile(quantile):
     logits = torch.randn(100, 8)
     rule = Calibration.gather(logits, weights_hash="").at_quantile(quantile)
-    assert (logits <= rule.threshold_logit).double().mean().item() == pytest.approx(quantile, abs=1 / 800)
-    assert torch.equal(rule.stops(logits), logits > rule.threshold_logit)
+    assert (logits <= rule.thresholds[0]).double().mean().item() == pytest.approx(quantile, abs=1 / 800)
+    assert torch.equal(rule.stops(logits), logits > rule.thresholds[0])
 
 
 def test_eq20_the_ends_of_the_range_are_the_first_and_the_last_step():

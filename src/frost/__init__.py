@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from frost.core.model import Frost, FrostConfig, branch
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
     from frost.halting.calibration import Calibration, NotCalibrated
-    from frost.halting.policy import AtDepth, ByScore
+    from frost.halting.policy import AtDepth, Rule
+    from frost.runtime.engine import Engine, Request
+    from frost.runtime.scheduler import QueueFull
+    from frost.runtime.stepper import Result
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
     from frost.zoo.registry import ModelConfig, build, named
 
 __all__ = [
-    "AtDepth", "BasicSSM", "ByScore", "Calibration", "Frost", "FrostConfig", "IterativeModel", "ModelConfig",
-    "NotCalibrated", "Prediction", "Recurrent", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "fold",
-    "load", "named", "save",
+    "AtDepth", "BasicSSM", "Calibration", "Engine", "Frost", "FrostConfig", "IterativeModel", "ModelConfig",
+    "NotCalibrated", "Prediction", "QueueFull", "Recurrent", "Request", "Result", "Rule", "Run", "State", "Trajectory",
+    "Vanilla", "branch", "build", "fold", "load", "named", "save",
 ]
 
 _ROOMS = {
@@ -28,7 +31,10 @@ _ROOMS = {
     "frost.core.model": ("Frost", "FrostConfig", "branch"),
     "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
-    "frost.halting.policy": ("AtDepth", "ByScore"),
+    "frost.halting.policy": ("AtDepth", "Rule"),
+    "frost.runtime.engine": ("Engine", "Request"),
+    "frost.runtime.scheduler": ("QueueFull",),
+    "frost.runtime.stepper": ("Result",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),
     "frost.zoo.registry": ("ModelConfig", "build", "named"),

@@ -9,6 +9,7 @@ checks the size and SHA-256 of each file before a tensor is used. No pickle anyw
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -100,6 +101,25 @@ def write_files(folder: Path, model: IterativeModel, config: Mapping[str, Any], 
     directory.seal(folder, {"torch": torch.__version__, "threads": torch.get_num_threads()})
 
 
+def recalibrate(path: Path, calibration: Calibration) -> None:
+    """Give a run another calibration, in one rename: until then the old one counts, from then on the new one."""
+    manifest = verify(path)
+    old = _calibration_in(manifest)
+    name = CALIBRATION if old != CALIBRATION else "calibration-2.json"
+    with directory.explained(path):
+        directory.replace_file(path / name, (json.dumps(calibration.to_dict()) + "\n").encode())
+        manifest["files"].pop(old, None)
+        manifest["files"][name] = directory.facts_of(path / name)
+        directory.replace_file(path / directory.MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+        if old is not None:
+            (path / old).unlink(missing_ok=True)
+
+
+def _calibration_in(manifest: Mapping[str, Any]) -> str | None:
+    """The file that holds the calibration; recalibrating changes its name."""
+    return next((name for name in manifest["files"] if name.startswith("calibration") and name.endswith(".json")), None)
+
+
 def pretrained() -> dict[str, Path]:
     """The runs that come with the package, by name."""
     shelf = Path(str(resources.files("frost"))) / "pretrained"
@@ -130,10 +150,11 @@ def newest(checkpoints: Path, required: tuple[str, ...] = ()) -> Path | None:
     return None
 
 
-def load(path: Path | str, model: IterativeModel | None = None) -> Run:
+def load(path: Path | str, model: IterativeModel | None = None, with_calibration: bool = True) -> Run:
     """Verify and read a run directory; the model comes back in evaluation mode.
 
     Args:
+        with_calibration: False leaves it out, also one that cannot be read: it is to be replaced.
         path: a folder, or the name of a run that comes with the package, such as "digits".
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
@@ -147,10 +168,11 @@ def load(path: Path | str, model: IterativeModel | None = None) -> Run:
     _load_weights(path / WEIGHTS, model)
     model.eval()
     calibration = None
-    if CALIBRATION in manifest["files"]:
-        calibration = Calibration.from_dict(directory.read_json(path / CALIBRATION))
+    name = _calibration_in(manifest)
+    if name is not None and with_calibration:
+        calibration = Calibration.from_dict(directory.read_json(path / name))
         if calibration.weights_hash != weights_hash(model):
-            raise ValueError(f"{path / CALIBRATION} belongs to other weights; calibrate the run again.")
+            raise ValueError(f"{path / name} belongs to other weights; make it again: frost calibrate {path}.")
     return Run(path, model, calibration, config)
 
 

@@ -81,17 +81,46 @@ def _evaluate_options(words: argparse.ArgumentParser) -> None:
     _add_data(words)
     words.add_argument("--quantiles", type=float, nargs="+", metavar="Q",
                        help="of the halting score, in [0, 1]; 1 is full depth (default: those of the paper's Table 2)")
+    words.add_argument("--policy", nargs="+", metavar="RULE",
+                       help="stopping rules to compare at equal mean depth, such as rank confidence; or all")
     words.add_argument("--split", choices=("test", "validation"), default="test",
                        help="images to measure on (default: %(default)s); choose settings on validation")
 
 
 def _predict_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
-    words.add_argument("files", type=Path, nargs="+", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
+    words.add_argument("files", type=Path, nargs="*", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
+    words.add_argument("--list", type=Path, metavar="FILE", dest="listed", help="a file with one path a line")
+    words.add_argument("--out", type=Path, metavar="FILE",
+                       help="write answers to a .csv or .jsonl file as they come; if it is there, go on from it")
     budget = words.add_mutually_exclusive_group()
-    budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by its halting score")
+    budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by the run's rule")
+    budget.add_argument("--mean-depth", type=float, metavar="D", help="the same, for D steps an image in the mean")
+    budget.add_argument("--accuracy-loss", type=float, metavar="P",
+                        help="the same, losing at most P points with 95 %% confidence")
     budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
     words.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
+
+
+def _calibrate_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("run", metavar="RUN", help="folder of a run")
+    _add_data(words)
+    words.add_argument("--policy", default="rank", metavar="RULE",
+                       help="the stopping rule to calibrate (default: %(default)s)")
+
+
+def _bench_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("model", metavar="RUN|MODEL", help="folder or name of a run, or a model such as frost-vit-b16")
+    words.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64, 256], metavar="B",
+                       help="images that run together (default: 1 8 64 256)")
+    words.add_argument("--precision", nargs="+", choices=("float32", "bf16"), default=["float32"],
+                       help="default: float32")
+    words.add_argument("--executor", nargs="+", choices=("masked", "compact", "refill"),
+                       default=["masked", "compact", "refill"], help="default: all three")
+    words.add_argument("--mean-depth", type=float, metavar="D",
+                       help="default: half of a run's depth, or the paper's for an untrained model")
+    words.add_argument("--rounds", type=int, default=2, help="of which the best counts (default: %(default)s)")
+    words.add_argument("--seed", type=int, default=0, help="of images, weights and depths (default: %(default)s)")
 
 
 def _describe_options(words: argparse.ArgumentParser) -> None:
@@ -128,15 +157,33 @@ def _recipes(arguments: argparse.Namespace) -> Answer:
 def _evaluate(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.evaluate import as_json, evaluate, text
 
-    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download)
+    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
+                      arguments.policy)
     return as_json(result), text(result)
 
 
 def _predict(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.budget import Budget
     from frost.workflows.predict import as_json, predict, text
 
-    result = predict(arguments.run, arguments.files, quantile=arguments.quantile, depth=arguments.depth,
-                     batch=arguments.batch)
+    budget = Budget(arguments.quantile, arguments.mean_depth, arguments.accuracy_loss, arguments.depth)
+    result = predict(arguments.run, arguments.files, budget, batch=arguments.batch, out=arguments.out,
+                     listed=arguments.listed)
+    return as_json(result), text(result)
+
+
+def _calibrate(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.calibrate import as_json, calibrate, text
+
+    result = calibrate(arguments.run, arguments.data, arguments.policy, arguments.download)
+    return as_json(result), text(result)
+
+
+def _bench(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.bench import as_json, bench, text
+
+    result = bench(arguments.model, arguments.batch, arguments.precision, arguments.mean_depth, arguments.executor,
+                   arguments.rounds, arguments.seed)
     return as_json(result), text(result)
 
 
@@ -151,9 +198,13 @@ VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
     "recipes": Verb("named runs, one line each", _recipes, None, False),
     "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
+    "calibrate": Verb("gather a stopping rule's scores on held-out images, and keep them in the run", _calibrate,
+                      _calibrate_options, False),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
                      _evaluate_options, False),
     "predict": Verb("the class of each image, and the steps it took", _predict, _predict_options, False),
+    "bench": Verb("images per second beside the full-depth loop, and what is realised of the ideal", _bench,
+                  _bench_options, False),
     "describe": Verb("parameters, FLOPs once per image and per step", _describe, _describe_options),
 }
 

@@ -38,6 +38,9 @@ class RunConfig:
         if least and self.halting.calibrate == "last-epoch":
             raise ValueError("train.random_depth gives images different numbers of scores; halting.calibrate must be "
                              "held-out then, got last-epoch.")
+        if self.halting.objective != "rank" and self.halting.calibrate == "last-epoch":
+            raise ValueError(f"halting.objective={self.halting.objective} is calibrated on held-out images; "
+                             "halting.calibrate must be held-out then, got last-epoch.")
         if self.halting.rank_by == "gain" and depth < 2:
             raise ValueError(f"halting.rank_by gain compares a step with the last one and needs model.depth of at "
                              f"least 2, got {depth}.")

@@ -11,7 +11,7 @@ from frost.analysis.halting import (
 )
 from frost.core.trajectory import Trajectory
 from frost.halting.calibration import Calibration
-from frost.halting.policy import AtDepth, ByScore
+from frost.halting.policy import AtDepth, Rule
 
 LABELS = torch.tensor([0, 1])
 OUTPUTS = torch.tensor([[[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]],      # right, wrong, right
@@ -25,7 +25,7 @@ def test_accuracy_at_each_step_by_hand():
 
 
 def test_an_image_is_read_where_it_stopped():
-    prediction = halt(TRAJECTORY, ByScore(0.5))
+    prediction = halt(TRAJECTORY, Rule("rank", (0.5,)))
     assert prediction.depth.tolist() == [1, 3]
     torch.testing.assert_close(prediction.outputs, torch.stack([OUTPUTS[0, 0], OUTPUTS[1, 2]]))
     torch.testing.assert_close(prediction.scores, torch.sigmoid(torch.tensor([1.0, 4.0])))

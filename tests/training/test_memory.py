@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from frost.config import override
+from frost.core.precision import autocast, resolve_precision
 from frost.core.trajectory import Trajectory
-from frost.training.memory import autocast, explained_memory, resolve_precision, unroll
+from frost.training.memory import explained_memory, unroll
 from frost.zoo.registry import build, named
 
 MODELS = [("frost-resnet-8px", ()), ("frost-vit-8px", ()), ("vanilla-resnet-8px", ()), ("recurrent-vit-8px", ()),

@@ -51,9 +51,9 @@ def test_the_run_gives_the_printed_accuracy_again(demo):
 def test_the_calibration_saw_the_validation_split_only(demo):
     out, _ = demo
     run, data = load(out), load_digits()
-    assert run.calibration.sketch.count == 4 * len(data.validation)
+    assert run.calibration.pooled.count == 4 * len(data.validation)
     scores = run_frozen(run.model, data.validation.images).score_logits.double()
-    assert run.calibration.sketch.highest == pytest.approx(scores.max().item(), abs=1e-5)
+    assert run.calibration.pooled.highest == pytest.approx(scores.max().item(), abs=1e-5)
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_the_calibration_may_stream_through_the_last_epoch(tmp_path):
 
     result = run_demo(override(recipe("digits"), [*QUICK[1:], "train.epochs=1", "halting.calibrate=last-epoch"]),
                       tmp_path / "run")
-    assert load(tmp_path / "run").calibration.sketch.count == 4 * len(load_digits().train)
+    assert load(tmp_path / "run").calibration.pooled.count == 4 * len(load_digits().train)
     assert result.rows[-1].mean_depth == 4
 
 

@@ -12,6 +12,7 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.calibrate import calibrate
 from frost.workflows.evaluate import as_json, evaluate, rule_at, text
 from frost.zoo.registry import SIZES, build
 
@@ -64,7 +65,7 @@ def test_a_row_is_what_its_threshold_does_to_each_image(run, result):
     loaded = load(run)
     with torch.no_grad():
         trajectory = loaded.model(images)
-    limit = loaded.calibration.at_quantile(0.5).threshold_logit
+    limit = loaded.calibration.at_quantile(0.5).thresholds[0]
     depths, hits = [], 0
     for i, scores in enumerate(trajectory.score_logits.tolist()):
         depth = next((t for t, score in enumerate(scores, 1) if score > limit), 4)
@@ -132,7 +133,7 @@ def test_a_run_without_calibration_is_measured_at_full_depth(tmp_path):
 
 def test_a_run_without_calibration_refuses_other_quantiles(tmp_path):
     path = saved(tmp_path / "run", calibrated=False)
-    with pytest.raises(ValueError, match=r"no calibration.*frost train"):
+    with pytest.raises(ValueError, match=r"no calibration.*frost calibrate"):
         evaluate(path, None, [1.0, 0.5])
 
 
@@ -194,3 +195,55 @@ def test_a_model_that_diverged_is_not_given_an_accuracy(tmp_path):
 def test_there_is_no_measuring_on_training_images(run):
     with pytest.raises(ValueError, match="one of test, validation"):
         evaluate(run, None, [1.0], "train")
+
+
+@pytest.fixture(scope="module")
+def compared(run):
+    return evaluate(run, None, [0.5, 1.0], policies=["all"])
+
+
+def test_all_rules_stand_beside_one_another(compared):
+    printed = json.loads(json.dumps(as_json(compared), allow_nan=False))
+    names = {"rank", "rank-per-step", "confidence", "entropy", "margin", "patience", "residual", "second-order",
+             "confidence-per-step", "fixed", "ceiling"}
+    assert {row["policy"] for row in printed["at_fraction"]} == names
+    assert {row["fraction"] for row in printed["at_fraction"]} == {0.35, 0.5, 0.75}
+    assert all({"policy", "fraction", "mean_depth", "accuracy", "low", "high"} <= set(row) for row in
+               printed["at_fraction"])
+    assert all(row["low"] <= row["accuracy"] <= row["high"] for row in printed["at_fraction"])
+    assert set(printed["oracle"]) == {"agreement_depth", "agreement_accuracy", "label_depth", "label_accuracy"}
+    assert set(printed["area"]) == set(printed["distance_to_oracle"]) == names - {"ceiling"}
+    assert [row["fraction"] for row in printed["versus_simple"]] == [0.35, 0.5, 0.75]
+    assert {row["policy"] for row in printed["rows"]} == names - {"ceiling", "fixed", "rank-per-step",
+                                                                   "confidence-per-step"}
+
+
+def test_a_fixed_depth_gains_nothing_over_itself(compared):
+    rows = [row for row in as_json(compared)["at_fraction"] if row["policy"] == "fixed"]
+    assert all(row["gain"] == 0.0 for row in rows)
+    half = next(row for row in rows if row["fraction"] == 0.5)
+    assert half["accuracy"] == pytest.approx(compared.per_step_accuracy[1], abs=0.02)
+
+
+def test_the_text_names_every_rule(compared):
+    shown = text(compared)
+    for name in ("rank-per-step", "second-order", "ceiling", "Oracles", "best simple rule"):
+        assert name in shown
+
+
+def test_some_rules_may_be_chosen_and_the_line_comes_along(run):
+    rows = as_json(evaluate(run, None, [1.0], policies=["margin", "oracle"]))["at_fraction"]
+    assert {row["policy"] for row in rows} == {"margin", "fixed", "ceiling"}
+
+
+def test_an_unknown_rule_gets_a_suggestion(run):
+    with pytest.raises(ValueError, match="Did you mean 'margin'"):
+        evaluate(run, None, policies=["margim"])
+    with pytest.raises(ValueError, match=r"halting\.objective=rank"):
+        evaluate(run, None, policies=["act"])
+
+
+def test_a_run_calibrated_for_a_rule_of_states_is_measured(tmp_path):
+    path = saved(tmp_path / "run", classes=list("0123456789"))
+    calibrate(path, policy="residual")
+    assert {row["policy"] for row in as_json(evaluate(path, None))["rows"]} == {"residual"}

@@ -1,7 +1,14 @@
 """Files in, answers out: the model's own, one by one or together, whatever lies between them."""
 
+import csv
 import json
 import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +21,8 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.budget import Budget
+from frost.workflows.calibrate import calibrate
 from frost.workflows.predict import Seen, Unseen, as_json, predict, text
 from frost.zoo.registry import SIZES, build
 
@@ -64,19 +73,19 @@ def test_answers_are_those_of_the_model_at_full_depth(run, files, digits):
     assert [row.label for row in rows] == labels.tolist()
     assert [row.confidence for row in rows] == pytest.approx(shares.tolist(), abs=1e-5)
     assert [row.score for row in rows] == pytest.approx(trajectory.scores[:, -1].tolist(), abs=1e-5)
-    assert [row.file for row in rows] == files
+    assert [row.file for row in rows] == [*map(str, files)]
     assert {row.depth for row in rows} == {5}
     assert [row.name for row in rows] == [str(label) for label in labels.tolist()]
 
 
 def test_a_quantile_stops_each_image_where_its_score_says(run, files, digits):
     loaded = load(run)
-    limit = loaded.calibration.at_quantile(0.5).threshold_logit
+    limit = loaded.calibration.at_quantile(0.5).thresholds[0]
     with torch.no_grad():
         trajectory = loaded.model(digits[:, None].float() / 255)
     expected = [next((t for t, score in enumerate(scores, 1) if score > limit), 5)
                 for scores in trajectory.score_logits.tolist()]
-    result = predict(run, files, quantile=0.5, batch=BATCH)
+    result = predict(run, files, Budget(quantile=0.5), batch=BATCH)
     assert [row.depth for row in result.rows] == expected
     assert len(set(expected)) > 1
     assert [row.label for row in result.rows] == [
@@ -88,16 +97,16 @@ def test_a_quantile_stops_each_image_where_its_score_says(run, files, digits):
 def test_a_depth_stops_everybody(run, files, digits):
     with torch.no_grad():
         second = load(run).model(digits[:, None].float() / 255).outputs[:, 1]
-    rows = predict(run, files, depth=2, batch=BATCH).rows
+    rows = predict(run, files, Budget(depth=2), batch=BATCH).rows
     assert {row.depth for row in rows} == {2}
     assert [row.label for row in rows] == second.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("choice", [{}, {"quantile": 0.5}, {"depth": 3}])
 def test_an_answer_is_the_same_to_the_bit_alone_and_in_company(run, files, choice):
-    together = predict(run, files, batch=BATCH, **choice).rows
-    alone = [predict(run, [file], batch=BATCH, **choice).rows[0] for file in files[::4]]
-    backwards = predict(run, files[::-1], batch=BATCH, **choice).rows[::-1]
+    together = predict(run, files, Budget(**choice), batch=BATCH).rows
+    alone = [predict(run, [file], Budget(**choice), batch=BATCH).rows[0] for file in files[::4]]
+    backwards = predict(run, files[::-1], Budget(**choice), batch=BATCH).rows[::-1]
     assert together[::4] == alone
     assert together == backwards
 
@@ -129,7 +138,7 @@ def test_a_folder_stands_for_its_images_in_order(run, files, tmp_path):
         (folder / name).write_bytes(file.read_bytes())
     (folder / "notes.txt").write_text("no image")
     rows = predict(run, [files[3], folder], batch=2).rows
-    assert [row.file.name for row in rows] == [files[3].name, "a.png", "b.PNG"]
+    assert [Path(row.file).name for row in rows] == [files[3].name, "a.png", "b.PNG"]
 
 
 def test_a_folder_without_images_is_a_row_with_an_error(run, files, tmp_path):
@@ -154,8 +163,10 @@ def test_classes_have_the_names_that_the_run_keeps(run, files, tmp_path):
 
 
 def test_the_json_is_plain(run, files, broken):
-    printed = json.loads(json.dumps(as_json(predict(run, [files[0], broken], quantile=1.0, batch=2)), allow_nan=False))
-    assert set(printed) == {"run", "depth", "quantile", "threshold", "images", "mean_depth", "rows", "seconds"}
+    result = predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)
+    printed = json.loads(json.dumps(as_json(result), allow_nan=False))
+    assert set(printed) == {"run", "depth", "quantile", "budget", "threshold", "images", "failed", "mean_depth", "rows",
+                            "out", "before", "has_drifted", "seconds"}
     assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
     assert set(printed["rows"][1]) == {"file", "error"}
     assert (printed["images"], printed["mean_depth"], printed["threshold"]) == (1, 5.0, None)
@@ -163,7 +174,7 @@ def test_the_json_is_plain(run, files, broken):
 
 def test_the_text_has_a_line_for_each_file(run, files, broken):
     many = files * 3
-    lines = text(predict(run, [*many, broken], quantile=0.5, batch=32)).splitlines()
+    lines = text(predict(run, [*many, broken], Budget(quantile=0.5), batch=32)).splitlines()
     assert "63 images · quantile 0.5 · mean depth" in lines[0]
     assert sum("digit-" in line for line in lines) == 63
     assert "no answer" in lines[66]
@@ -181,26 +192,26 @@ def test_the_name_of_a_file_cannot_write_on_the_terminal(run, files, tmp_path):
 @pytest.mark.parametrize("depth", [0, 6, -1])
 def test_a_depth_beyond_the_model_is_refused(run, files, depth):
     with pytest.raises(ValueError, match="depth must lie between 1 and 5"):
-        predict(run, files[:1], depth=depth)
+        predict(run, files[:1], Budget(depth=depth))
 
 
 @pytest.mark.parametrize("quantile", [-0.5, 2.0, math.nan])
 def test_a_quantile_is_a_share(run, files, quantile):
     with pytest.raises(ValueError, match=r"quantile must lie in \[0, 1\]"):
-        predict(run, files[:1], quantile=quantile)
+        predict(run, files[:1], Budget(quantile=quantile))
 
 
 def test_quantile_with_depth_is_refused(run, files):
     with pytest.raises(ValueError, match="one of quantile and depth"):
-        predict(run, files[:1], quantile=0.5, depth=3)
+        predict(run, files[:1], Budget(quantile=0.5, depth=3))
 
 
 def test_a_run_without_calibration_knows_full_depth_only(run, files, tmp_path):
     loaded = load(run)
     save(tmp_path / "bare", loaded.model, loaded.config)
-    assert predict(tmp_path / "bare", files[:1], quantile=1.0, batch=1).rows[0].depth == 5
+    assert predict(tmp_path / "bare", files[:1], Budget(quantile=1.0), batch=1).rows[0].depth == 5
     with pytest.raises(ValueError, match="no calibration"):
-        predict(tmp_path / "bare", files[:1], quantile=0.5)
+        predict(tmp_path / "bare", files[:1], Budget(quantile=0.5))
 
 
 def test_a_model_that_diverged_gives_no_answer(files, tmp_path):
@@ -217,3 +228,128 @@ def test_nothing_to_predict_is_an_error(run):
         predict(run, [])
     with pytest.raises(ValueError, match="batch must be at least 1"):
         predict(run, [Path("x.png")], batch=0)
+
+
+@pytest.fixture(scope="module")
+def labelled(run, tmp_path_factory):
+    """The same run, calibrated with labels."""
+    path = tmp_path_factory.mktemp("predict") / "labelled"
+    shutil.copytree(run, path)
+    calibrate(path)
+    return path
+
+
+def test_a_mean_depth_is_kept_about(labelled, files):
+    result = predict(labelled, files, Budget(mean_depth=2.5), batch=BATCH)
+    assert 1.0 < result.mean_depth < 4.5
+    assert "mean depth 2.5" in text(result)
+
+
+def test_a_loss_that_cannot_be_certified_is_full_depth_and_says_so(labelled, files):
+    with pytest.warns(UserWarning, match="every image takes all steps"):
+        result = predict(labelled, files[:2], Budget(accuracy_loss=0.5), batch=2)
+    assert result.mean_depth == 5.0
+
+
+@pytest.mark.parametrize("budget", [Budget(mean_depth=2.0), Budget(accuracy_loss=1.0)])
+def test_a_budget_needs_a_calibration(run, files, tmp_path, budget):
+    loaded = load(run)
+    save(tmp_path / "bare", loaded.model, loaded.config)
+    with pytest.raises(ValueError, match=r"no calibration.*frost calibrate"):
+        predict(tmp_path / "bare", files[:1], budget)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_answers_go_to_a_file(run, files, broken, tmp_path, suffix):
+    out = tmp_path / "deep" / f"answers.{suffix}"
+    result = predict(run, [files[0], broken, files[1]], batch=2, out=out)
+    assert (result.rows, result.images, result.failed) == ([], 2, 1)
+    rows = read_answers(out)
+    assert [row["file"] for row in rows] == [str(files[0]), str(broken), str(files[1])]
+    expected = predict(run, files[:2], batch=2).rows
+    assert [int(rows[0]["label"]), int(rows[2]["label"])] == [row.label for row in expected]
+    assert float(rows[0]["confidence"]) == expected[0].confidence
+    assert "broken.png" in rows[1]["error"]
+    assert str(out) in text(result)
+
+
+def read_answers(out: Path) -> list[dict]:
+    if out.suffix == ".csv":
+        with out.open(newline="") as stream:
+            return list(csv.DictReader(stream))
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("cut", [0, 1, 300, 10**6])
+def test_a_file_that_was_cut_anywhere_is_gone_on_with(run, files, tmp_path, suffix, cut):
+    out = tmp_path / f"answers.{suffix}"
+    predict(run, files, batch=BATCH, out=out)
+    whole = out.read_bytes()
+    out.write_bytes(whole[:cut])
+    result = predict(run, files, batch=BATCH, out=out)
+    assert out.read_bytes() == whole
+    assert result.before + result.images == len(files)
+
+
+def test_a_second_run_has_nothing_to_do(run, files, tmp_path):
+    out = tmp_path / "answers.csv"
+    predict(run, files, batch=BATCH, out=out)
+    before = out.read_bytes()
+    result = predict(run, files, batch=BATCH, out=out)
+    assert (result.before, result.images) == (21, 0)
+    assert out.read_bytes() == before
+    assert "21 were there before" in text(result)
+
+
+def test_answers_of_another_kind_are_not_mixed_in(run, files, tmp_path):
+    out = tmp_path / "answers.csv"
+    predict(run, files[:3], batch=BATCH, out=out)
+    with pytest.raises(ValueError, match="was made with policy"):
+        predict(run, files[:3], Budget(depth=2), batch=BATCH, out=out)
+    with pytest.raises(ValueError, match="same files in the same order"):
+        predict(run, files[1:], batch=BATCH, out=out)
+    (tmp_path / "thesis.csv").write_text("years of work")
+    with pytest.raises(ValueError, match="no file of answers"):
+        predict(run, files, out=tmp_path / "thesis.csv")
+    with pytest.raises(ValueError, match=r"\.csv or \.jsonl"):
+        predict(run, files, out=tmp_path / "answers.txt")
+
+
+def test_a_list_of_files(run, files, tmp_path):
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join(map(str, files[:5])) + "\n\n")
+    assert predict(run, [], batch=4, listed=listed).rows == predict(run, files[:5], batch=4).rows
+    with pytest.raises(ValueError, match="one path a line"):
+        predict(run, [], listed=tmp_path / "nowhere.txt")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_name_with_a_line_break_stays_on_its_line(run, files, tmp_path, suffix):
+    odd = tmp_path / "a\nb,\".png"
+    odd.write_bytes(files[0].read_bytes())
+    out = tmp_path / f"answers.{suffix}"
+    predict(run, [odd, files[1]], batch=2, out=out)
+    assert len(read_answers(out)) == 2
+    assert predict(run, [odd, files[1]], batch=2, out=out).before == 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_whole_lines_and_a_second_run_goes_on(run, files, tmp_path):
+    listed, out = tmp_path / "list.txt", tmp_path / "answers.jsonl"
+    listed.write_text("\n".join(map(str, files * 200)))
+    command = [sys.executable, "-m", "frost", "predict", str(run), "--list", str(listed), "--out", str(out),
+               "--batch", "8"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while not out.exists() or out.stat().st_size < 30_000:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"the same command goes on" in said
+    stopped = len(read_answers(out))
+    assert 0 < stopped < 4200
+    assert f"{stopped:,} answers".encode() in said
+    assert predict(run, [], batch=8, out=out, listed=listed).before == stopped
+    assert [row["file"] for row in read_answers(out)] == [str(file) for file in files * 200]

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from frost.core.trajectory import Prediction, Trajectory, choose
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Policy, first_passage
+from frost.halting.policy import Policy, depth_under, first_passage
+from frost.halting.signals import SIGNALS, along
 
 EIGHTHS = tuple(i / 8 for i in range(1, 9))   # the quantiles of Table 2
 
@@ -32,7 +33,7 @@ class HaltingRow(NamedTuple):
 
 def halt(trajectory: Trajectory, policy: Policy) -> Prediction:
     """Run everything, then pick: the obvious way to stop each image where a rule says so."""
-    return choose(trajectory, first_passage(policy.stops(trajectory.score_logits)))
+    return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states))
 
 
 def per_step_accuracy(outputs: Tensor, labels: Tensor) -> list[float]:
@@ -51,13 +52,19 @@ def fixed_depth_accuracy(per_step: Sequence[float], mean_depth: float) -> float:
 
 
 def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibration,
-                  quantiles: Sequence[float] = EIGHTHS) -> list[HaltingRow]:
-    """Mean depth and accuracy for each quantile, with thresholds from the calibration."""
+                  quantiles: Sequence[float] = EIGHTHS, signal: Tensor | None = None) -> list[HaltingRow]:
+    """Mean depth and accuracy for each quantile, with thresholds from the calibration.
+
+    Args:
+        signal: what the calibration's rule looks at, (b, t), where the trajectory kept no states to compute it from.
+    """
+    if signal is None:
+        signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
     per_step = per_step_accuracy(trajectory.outputs, labels)
     rows = []
     for quantile in quantiles:
         policy = calibration.at_quantile(quantile)
-        prediction = halt(trajectory, policy)
+        prediction = choose(trajectory, first_passage(policy.stops(signal)))
         mean_depth = prediction.depth.double().mean().item()
         right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
         line = fixed_depth_accuracy(per_step, mean_depth)

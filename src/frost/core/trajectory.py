@@ -11,6 +11,8 @@ sequence of tokens (b, n, c), or a vector (b, c).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -55,6 +57,7 @@ class Prediction(NamedTuple):
     outputs: Tensor   # (b, k)
     depth: Tensor     # (b,)
     scores: Tensor    # (b,)
+    errors: Mapping[int, str] = MappingProxyType({})   # rows that could not be answered, and why
 
 
 def choose(trajectory: Trajectory, depth: Tensor) -> Prediction:

@@ -16,6 +16,9 @@ from torch import Tensor
 class HaltingConfig:
     """How the halting score is supervised."""
 
+    objective: Literal["rank", "act", "ponder"] = "rank"   # what teaches the score: ranks (the paper), ACT, PonderNet
+    ponder_weight: float = 0.01                        # ACT: price of a step; PonderNet: weight of the prior
+    ponder_prior: float = 0.25                         # PonderNet: chance to halt at each step before anything is seen
     rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to win, ℓ_{i,t} − ℓ_{i,T}
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
@@ -34,7 +37,9 @@ class HaltingConfig:
         for name in ("easy_fraction", "hard_fraction"):
             if not 0.0 < getattr(self, name) <= 0.5:
                 raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")
-        for name in ("margin", "relative_weight", "anchoring_weight"):
+        if not 0.0 < self.ponder_prior < 1.0:
+            raise ValueError(f"ponder_prior must lie in (0, 1), got {self.ponder_prior}; 0.25 means four steps.")
+        for name in ("margin", "relative_weight", "anchoring_weight", "ponder_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
 

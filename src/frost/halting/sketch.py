@@ -94,11 +94,14 @@ class KllSketch:
 
     def rank(self, value: float) -> float:
         """The share of the stream at or below `value`."""
+        return float(self.ranks(np.array([value]))[0])
+
+    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The share of the stream at or below each value."""
         if self.count == 0:
             raise ValueError("an empty sketch has no ranks; update it first.")
         items, cumulative = self._sorted()
-        index = int(np.searchsorted(items, value, side="right"))
-        return float(cumulative[index - 1]) / self.count if index else 0.0
+        return np.concatenate([[0], cumulative])[np.searchsorted(items, values, side="right")] / self.count
 
     def to_bytes(self) -> bytes:
         """The stored form: a header, the levels, and a checksum over both."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import Images
 from frost.training.objective import step_losses
@@ -51,11 +52,6 @@ def frozen(model: IterativeModel) -> Iterator[None]:
     finally:
         for part, mode in modes.items():
             part.training = mode
-
-
-def device_of(model: IterativeModel) -> torch.device:
-    """Where a model is."""
-    return next(model.parameters()).device
 
 
 def validated(trajectory: Trajectory, labels: Tensor) -> Validation:

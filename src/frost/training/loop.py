@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from frost.core.model import Frost
+from frost.core.precision import Precision, autocast, device_of, resolve_precision
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import augmented
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
 from frost.training.average import begin_average, update_average
-from frost.training.evaluate import device_of
-from frost.training.memory import Precision, autocast, explained_memory, resolve_precision, unroll
+from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
 from frost.training.settings import TrainConfig
@@ -40,6 +40,7 @@ class StepRecord(NamedTuple):
     task: float
     relative: float
     anchoring: float
+    pondering: float
     accuracy: float        # on the training batch, of the last refinement step that it took
     scale: float | None    # λ
     hurst: float | None    # H
@@ -166,8 +167,8 @@ def _record(model: IterativeModel, loss: Objective, seen: Trajectory, labels: Te
     hits = (seen.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0).tolist()
     scores = score_of(seen.score_logits)
     return StepRecord(*place, loss.total.item(), loss.task.item(), loss.relative.item(), loss.anchoring.item(),
-                      hits[-1], scale, hurst, rate, norm, _mean(scores, loss.easy), _mean(scores, loss.hard),
-                      scores.median().item(), hits)
+                      loss.pondering.item(), hits[-1], scale, hurst, rate, norm,
+                      _mean(scores, loss.easy), _mean(scores, loss.hard), scores.median().item(), hits)
 
 
 def _mean(scores: Tensor, members: Tensor) -> float | None:

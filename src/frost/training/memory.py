@@ -1,11 +1,10 @@
-"""Device, precision and memory of a training step: autocast, gradient checkpointing, and a sentence for too little."""
+"""Memory of a training step: gradient checkpointing, and a sentence for too little."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -14,29 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from frost.core.frozen import one_unrolling
 from frost.core.trajectory import IterativeModel, State, Trajectory, check_finite
 
-Precision = Literal["float32", "bf16"]
 Reading = tuple[list[Tensor], list[Tensor]]    # outputs and score logits of some steps
-
-
-def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
-    """A GPU if there is one, unless the user says otherwise."""
-    if wish == "cuda" and not torch.cuda.is_available():
-        raise ValueError("train.device is cuda, but torch sees no GPU here; set it to auto or cpu.")
-    return torch.device("cuda" if wish != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
-    """bf16 where the hardware multiplies it: emulated, it is far slower than float32."""
-    if wish != "auto":
-        return wish
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    return "bf16" if torch.cpu._is_avx512_bf16_supported() else "float32"
-
-
-def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Forward passes inside run in this precision; weights, optimizer and losses stay in float32."""
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 def unroll(model: IterativeModel, images: Tensor, depth: int, isolate_score: bool) -> Trajectory:

@@ -15,6 +15,7 @@ from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import score_of
+from frost.training.pondering import pondering_loss
 
 
 class Objective(NamedTuple):
@@ -26,6 +27,7 @@ class Objective(NamedTuple):
     anchoring: Tensor
     easy: Tensor      # E, bool (b, t)
     hard: Tensor      # H, bool (b, t)
+    pondering: Tensor   # price of ACT or PonderNet; 0 where ranks teach the score
 
 
 def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -83,6 +85,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
+    With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
     `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
     plain loss, without smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that
     is ranked: E and H are empty and only the task is minimised, each image against both of its labels.
@@ -98,6 +101,11 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
         theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
+    nothing = losses.new_zeros(())
+    if halting.objective != "rank":
+        task, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
+        total = task + halting.ponder_weight * price + deep_supervision * losses.mean()
+        return Objective(total, task, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     task = task_loss(losses)
     relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
@@ -105,7 +113,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
     if deep_supervision:
         total = total + deep_supervision * losses.mean()
-    return Objective(total, task, relative, anchoring, easy, hard)
+    return Objective(total, task, relative, anchoring, easy, hard, nothing)
 
 
 def is_finite(loss: Objective) -> bool:

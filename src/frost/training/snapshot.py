@@ -23,7 +23,7 @@ from torch import Tensor
 
 from frost import directory
 from frost.checkpoint import newest, write_files
-from frost.training.evaluate import device_of
+from frost.core.precision import device_of
 from frost.training.loop import Training
 
 TENSORS, PLACE = "training.safetensors", "training.json"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from frost.data.catalogue import load
+import torch
+from torch import Tensor
+
+from frost.checkpoint import Run
+from frost.config import from_dict
+from frost.data.catalogue import NAMES, load
 from frost.data.splits import DataSet, Images
 from frost.workflows.progress import Report, progress
 from frost.zoo.registry import ModelConfig
@@ -34,3 +40,31 @@ def check_fits(model: ModelConfig, data: DataSet[Images]) -> None:
         if ours != theirs:
             raise ValueError(f"model.{name} is {ours}, but {data.name} has {theirs}; "
                              f"--set model.{name}={theirs} makes it fit.")
+
+
+def batches_of(images: Images, batch: int = 256) -> Iterator[Tensor]:
+    """All images in their order, some at a time."""
+    for rows in torch.arange(len(images)).split(batch):
+        yield images.batch(rows)
+
+
+def data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:
+    """The data set that a run was trained on, if it fits the model."""
+    model, name = from_dict(ModelConfig, run.config["model"], "model"), run.config.get("data")
+    if name not in NAMES:
+        raise ValueError(f"{run.path / 'config.json'} must name the data set that the model was trained on, one of "
+                         f"{', '.join(NAMES)}; it has data = {name!r}.")
+    data = open_data(name, folder, model.image_size, download)
+    ours, theirs = (model.image_channels, model.image_size, model.image_size), data.test.image_shape
+    if ours != theirs:
+        raise ValueError(f"{run.path} takes images of {'×'.join(map(str, ours))}, but {name} has "
+                         f"{'×'.join(map(str, theirs))}; name the data it was trained on with --data DIR.")
+    if len(data.classes) != model.classes:
+        raise ValueError(f"{run.path} tells {model.classes} classes apart, but {name} has {len(data.classes)}; "
+                         "name the data it was trained on with --data DIR.")
+    known = run.config.get("classes")
+    if isinstance(known, list) and [*map(str, known)] != [*data.classes]:
+        odd = ", ".join(sorted(set(map(str, known)) ^ set(data.classes))[:3])
+        raise ValueError(f"{run.path} was trained on other classes than {name} has, only one of them knows {odd}; "
+                         "name the data it was trained on with --data DIR.")
+    return data

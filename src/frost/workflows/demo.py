@@ -29,6 +29,7 @@ from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.tables import percent, table
 from frost.training.evaluate import run_frozen
 from frost.training.loop import StepRecord, fit
+from frost.workflows.calibrate import gather
 from frost.workflows.progress import progress
 from frost.zoo.registry import build
 
@@ -66,9 +67,10 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     _check_fits(config, data)
     model = build(config.model, seed=config.train.seed)
     records, last_epoch = train_with_bar(model, data.train, config)
-    held_out = run_frozen(model, data.validation.images).score_logits
-    scores = held_out if config.halting.calibrate == "held-out" else last_epoch
-    calibration = Calibration.gather(scores, weights_hash=weights_hash(model))
+    if config.halting.calibrate == "held-out":
+        calibration = gather(model.eval(), data.validation, config.halting.objective)
+    else:
+        calibration = Calibration.gather(last_epoch, weights_hash=weights_hash(model))
     trajectory = run_frozen(model, data.test.images)
     rows = halting_table(trajectory, data.test.labels, calibration)
     per_step = per_step_accuracy(trajectory.outputs, data.test.labels)

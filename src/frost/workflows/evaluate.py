@@ -14,17 +14,17 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 
 from frost.analysis.halting import EIGHTHS, HaltingRow, halting_table, per_step_accuracy, standard_error
+from frost.analysis.traces import trace
 from frost.checkpoint import Run, load
-from frost.config import from_dict
 from frost.core.trajectory import Trajectory
-from frost.data.catalogue import NAMES
-from frost.data.splits import DataSet, Images
-from frost.halting.policy import ByScore
+from frost.data.splits import Images
+from frost.halting.policy import Rule
 from frost.report.tables import percent, table
-from frost.training.evaluate import run_frozen
-from frost.workflows.dataset import open_data
+from frost.workflows import compare
+from frost.workflows.compare import Compared, compared
+from frost.workflows.compare import chosen as chosen_policies
+from frost.workflows.dataset import batches_of, data_of
 from frost.workflows.progress import progress
-from frost.zoo.registry import ModelConfig
 
 Part = Literal["test", "validation"]
 
@@ -41,16 +41,19 @@ class Evaluation(NamedTuple):
     per_step_accuracy: list[float]    # t = 1…T
     is_calibrated: bool
     seconds: float
+    rule: str = "rank"                # whose quantiles the rows are
+    compared: Compared | None = None  # with other stopping rules, if asked for
 
 
 def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
-             split: Part = "test", download: bool = False) -> Evaluation:
+             split: Part = "test", download: bool = False, policies: Sequence[str] | None = None) -> Evaluation:
     """Measure a run on a split of the data set that it was trained on.
 
     Args:
         run_path: a folder, or the name of a run that comes with the package.
         data_folder: where the data set lies; None is the cache folder.
         quantiles: one row each; None is the eight of Table 2, or full depth alone for a run without calibration.
+        policies: stopping rules to compare at equal mean depth; `all` is all that the run can answer.
     """
     started = time.monotonic()
     if split not in get_args(Part):
@@ -59,26 +62,35 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     asked = list(quantiles or (EIGHTHS if is_calibrated(run) else (1.0,)))
     for quantile in asked:
         rule_at(run, quantile)    # refuses now, not after minutes of measuring
-    data = _data_of(run, data_folder, download)
+    names = None if policies is None else chosen_policies(run, policies)
+    data = data_of(run, data_folder, download)
     chosen = data.test if split == "test" else data.validation
+    rule = "rank" if run.calibration is None else run.calibration.rule
     with progress("evaluating", len(chosen)) as report:
-        trajectory = run_frozen(run.model, chosen, report=report)
-    if not bool(torch.isfinite(trajectory.outputs).all() and torch.isfinite(trajectory.score_logits).all()):
+        traces = trace(run.model, batches_of(chosen), chosen.labels, [rule], report)
+    trajectory = Trajectory(None, traces.outputs, traces.signals[rule])
+    if not bool(torch.isfinite(traces.outputs).all()) or bool(torch.isnan(traces.signals[rule]).any()):
         raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
                          "smaller train.learning_rate.")
     rows = _rows(run, trajectory, chosen, asked)
+    others = None if names is None else compared(run, data.validation, chosen, names, asked)
     per_step = per_step_accuracy(trajectory.outputs, chosen.labels)
     return Evaluation(shown(run_path, run), data.name, split, len(chosen), trajectory.depth, rows, per_step,
-                      is_calibrated(run), time.monotonic() - started)
+                      is_calibrated(run), time.monotonic() - started,
+                      rule, others)
 
 
 def as_json(result: Evaluation) -> dict[str, Any]:
     """One object: accuracies and quantiles lie in [0, 1], the threshold at quantile 1 is None."""
-    rows = [{"policy": "rank", **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
-             "standard_error": standard_error(row.accuracy, result.images)} for row in result.rows]
+    tables = {result.rule: result.rows, **({} if result.compared is None else {
+        rule: rows for rule, rows in result.compared.rows.items() if rule != result.rule})}
+    rows = [{"policy": rule, **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
+             "standard_error": standard_error(row.accuracy, result.images)}
+            for rule, lines in tables.items() for row in lines]
+    others = {} if result.compared is None else compare.as_json(result.compared, result.depth)
     return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
             "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
-            "is_calibrated": result.is_calibrated, "seconds": result.seconds}
+            "is_calibrated": result.is_calibrated, **others, "seconds": result.seconds}
 
 
 def text(result: Evaluation) -> str:
@@ -94,7 +106,7 @@ def text(result: Evaluation) -> str:
     notes = ["±: one standard error, in points. fixed depth: accuracy of stopping every image at the same mean depth;",
              "gain: points above that line, which an adaptive rule must beat."]
     if not result.is_calibrated:
-        notes.append("This run has no calibration, so only full depth is shown; a `frost train` that ends makes one.")
+        notes.append("This run has no calibration, so only full depth is shown; frost calibrate makes one.")
     elif result.split == "validation":
         notes.append("The thresholds may come from these very images; the split to report on is test.")
     return "\n".join([
@@ -105,24 +117,25 @@ def text(result: Evaluation) -> str:
         table(["after step", "accuracy"], steps),
         "",
         *notes,
+        *([] if result.compared is None else ["", compare.text(result.compared, result.depth)]),
         f"Measured in {result.seconds:.1f} s.",
     ])
 
 
 def is_calibrated(run: Run) -> bool:
     """Whether thresholds can be taken from the run."""
-    return run.calibration is not None and run.calibration.sketch.count > 0
+    return run.calibration is not None and run.calibration.pooled.count > 0
 
 
-def rule_at(run: Run, quantile: float) -> ByScore:
+def rule_at(run: Run, quantile: float) -> Rule:
     """The stopping rule of a run at a quantile; at quantile 1, which is full depth, it needs no calibration."""
     if not 0.0 <= quantile <= 1.0:
         raise ValueError(f"quantile must lie in [0, 1], got {quantile}; 1 is full depth.")
     if quantile == 1.0:
-        return ByScore(math.inf, quantile)
+        return Rule("rank", (math.inf,), quantile)
     if run.calibration is None or not is_calibrated(run):
-        raise ValueError(f"{run.path} has no calibration, so quantile {quantile:g} has no threshold; `frost train` "
-                         "calibrates when it ends, so finish the run with --resume, or ask for quantile 1.")
+        raise ValueError(f"{run.path} has no calibration, so quantile {quantile:g} has no threshold; frost calibrate "
+                         f"{run.path} makes one.")
     return run.calibration.at_quantile(quantile)
 
 
@@ -133,28 +146,6 @@ def shown(run_path: Path | str, run: Run) -> str:
 
 def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[float]) -> list[HaltingRow]:
     if run.calibration is not None and is_calibrated(run):
-        return halting_table(trajectory, images.labels, run.calibration, quantiles)
+        return halting_table(trajectory, images.labels, run.calibration, quantiles, trajectory.score_logits)
     full = per_step_accuracy(trajectory.outputs, images.labels)[-1]
     return [HaltingRow(1.0, None, float(trajectory.depth), full, full) for _ in quantiles]
-
-
-def _data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:
-    """The data set that a run was trained on, if it fits the model."""
-    model, name = from_dict(ModelConfig, run.config["model"], "model"), run.config.get("data")
-    if name not in NAMES:
-        raise ValueError(f"{run.path / 'config.json'} must name the data set that the model was trained on, one of "
-                         f"{', '.join(NAMES)}; it has data = {name!r}.")
-    data = open_data(name, folder, model.image_size, download)
-    ours, theirs = (model.image_channels, model.image_size, model.image_size), data.test.image_shape
-    if ours != theirs:
-        raise ValueError(f"{run.path} takes images of {'×'.join(map(str, ours))}, but {name} has "
-                         f"{'×'.join(map(str, theirs))}; name the data it was trained on with --data DIR.")
-    if len(data.classes) != model.classes:
-        raise ValueError(f"{run.path} tells {model.classes} classes apart, but {name} has {len(data.classes)}; "
-                         "name the data it was trained on with --data DIR.")
-    known = run.config.get("classes")
-    if isinstance(known, list) and [*map(str, known)] != [*data.classes]:
-        odd = ", ".join(sorted(set(map(str, known)) ^ set(data.classes))[:3])
-        raise ValueError(f"{run.path} was trained on other classes than {name} has, only one of them knows {odd}; "
-                         "name the data it was trained on with --data DIR.")
-    return data

@@ -1,36 +1,45 @@
 """`frost predict RUN IMAGE…`: what a run sees in image files, and how many steps it took for each.
 
-Runs every step and then picks the one where an image stops; the engine that saves the steps is another room.
+Images are decoded by threads while the engine runs, a few batches ahead and no further, so that a million files need no
+more memory than a hundred.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from frost.analysis.halting import halt
-from frost.checkpoint import Run, load
+from frost.checkpoint import Run, load, weights_hash
 from frost.config import from_dict
-from frost.core.trajectory import IterativeModel, Prediction
 from frost.data.images import SUFFIXES, load_image
 from frost.data.splits import as_float
-from frost.halting.policy import AtDepth, ByScore, Policy
+from frost.halting.drift import Watch
+from frost.halting.policy import Policy, Rule
 from frost.report.tables import percent, table
-from frost.training.evaluate import run_frozen
-from frost.workflows.evaluate import rule_at, shown
+from frost.runtime.engine import Engine, Request
+from frost.runtime.stepper import Result
+from frost.workflows.answerfile import AnswerFile
+from frost.workflows.budget import Budget, policy_of
+from frost.workflows.evaluate import is_calibrated, shown
+from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig
+
+DECODERS = 2    # threads
+AHEAD = 2       # batches that are decoded before they are needed
 
 
 class Seen(NamedTuple):
     """The answer for one image, at the step where it stopped."""
 
-    file: Path
+    file: str
     label: int
     name: str           # of the class
     confidence: float   # softmax of the output at its label
@@ -39,163 +48,217 @@ class Seen(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values by name."""
-        return {"file": str(self.file), "label": self.label, "class": self.name, "confidence": self.confidence,
+        return {"file": self.file, "label": self.label, "class": self.name, "confidence": self.confidence,
                 "depth": self.depth, "score": self.score}
 
 
 class Unseen(NamedTuple):
     """A file without an answer."""
 
-    file: Path
+    file: str
     error: str
 
     def to_json(self) -> dict[str, Any]:
         """Plain values by name."""
-        return {"file": str(self.file), "error": self.error}
+        return {"file": self.file, "error": self.error}
 
 
 class Predictions(NamedTuple):
-    """What a run answered for all files, in their order."""
+    """What a run answered."""
 
     run: str
-    depth: int                 # T
-    quantile: float | None
-    threshold: float | None    # None where no score stops an image
-    rows: list[Seen | Unseen]
+    depth: int                    # T
+    budget: Budget
+    threshold: float | None       # None where no score stops an image, or each step has its own
+    rows: list[Seen | Unseen]     # in the order of the files; empty if they were written to a file
+    images: int                   # answered
+    failed: int
+    mean_depth: float             # of those answered
     seconds: float
-
-    @property
-    def seen(self) -> list[Seen]:
-        """The rows with an answer; never empty."""
-        return [row for row in self.rows if isinstance(row, Seen)]
-
-    @property
-    def mean_depth(self) -> float:
-        """Steps per image."""
-        return sum(row.depth for row in self.seen) / len(self.seen)
+    out: Path | None = None
+    before: int = 0               # answered by an earlier run, if this one went on from it
+    has_drifted: bool | None = None    # whether scores are unlike the calibration's; None if nothing was compared
 
 
-def predict(run_path: Path | str, files: Sequence[Path], *, quantile: float | None = None, depth: int | None = None,
-            batch: int = 64) -> Predictions:
+def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget(), *,  # noqa: B008 - a tuple
+            batch: int = 64, out: Path | None = None, listed: Path | None = None) -> Predictions:
     """Classify PNG, JPEG and WebP files; one that cannot be read is a row with an error and stops no other.
 
     Args:
         run_path: a folder, or the name of a run that comes with the package.
         files: a folder stands for the images directly in it, in the order of their names.
-        quantile: stop each image by its score; without it and `depth`, every image takes T steps.
-        depth: stop every image at this step.
-        batch: images run together, always that many, whatever is left over.
+        batch: images that run together, always that many, whatever is left over.
+        out: a .csv or .jsonl file for the answers; if it is there, those that are missing are added.
+        listed: a file with one path a line, for more files than a command line takes.
     """
     started = time.monotonic()
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}.")
     run = load(run_path)
-    policy = _policy(run, quantile, depth)
-    paths = list(_expanded(files))
-    if not paths:
+    policy = policy_of(run, budget)
+    count = sum(1 for _ in _expanded(files, listed))
+    if not count:
         raise ValueError("there is nothing to predict; name at least one image file or folder.")
-    rows = _answered(run, paths, policy, batch)
-    failed = [row.error for row in rows if isinstance(row, Unseen)]
-    if len(failed) == len(rows):
-        raise ValueError(failed[0] if len(failed) == 1 else
-                         f"none of {len(rows)} files gave an answer; of the first: {failed[0]}")
-    threshold = policy.threshold if isinstance(policy, ByScore) else None
-    return Predictions(shown(run_path, run), run.model.depth, quantile, threshold, rows, time.monotonic() - started)
+    rows: list[Seen | Unseen] = []
+    totals, watch = _Totals(), _watch(run, policy)
+    with ExitStack() as stack:
+        wish = stack.enter_context(stop_wish())
+        names: Iterable[str | Unseen] = _expanded(files, listed)
+        answers, before = None, 0
+        if out is not None:
+            answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
+            names, before = answers.skip_done(names, _name)
+        report = stack.enter_context(progress("predicting", count, before))
+        for row in _answered(run, names, policy, batch, wish, watch):
+            totals.add(row)
+            if answers is None:
+                rows.append(row)
+            else:
+                answers.add(row.to_json())
+            report(before + totals.count, "")
+        if wish:
+            kept = "nothing is kept"
+            if out is not None:
+                kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
+            raise Stopped(f"stopped; {kept}.", wish.number)
+    if not totals.images and totals.failed and out is None:
+        raise ValueError(totals.first_error if totals.failed == 1 else
+                         f"none of {totals.failed} files gave an answer; of the first: {totals.first_error}")
+    threshold = policy.threshold if isinstance(policy, Rule) else None
+    return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
+                       totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
+                       None if watch is None else watch.has_drifted)
 
 
 def as_json(result: Predictions) -> dict[str, Any]:
     """One object; a row is an answer or has the key `error`."""
-    return {"run": result.run, "depth": result.depth, "quantile": result.quantile, "threshold": result.threshold,
-            "images": len(result.seen), "mean_depth": result.mean_depth,
-            "rows": [row.to_json() for row in result.rows], "seconds": result.seconds}
+    return {"run": result.run, "depth": result.depth, "quantile": result.budget.quantile,
+            "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
+            "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
+            "out": None if result.out is None else str(result.out), "before": result.before,
+            "has_drifted": result.has_drifted, "seconds": result.seconds}
 
 
 def text(result: Predictions) -> str:
     """The same for a person."""
+    images = "1 image" if result.images == 1 else f"{result.images:,} images"
+    asked = next((f" · {name.replace('_', ' ')} {value:g}" for name, value in result.budget._asdict().items()
+                  if value is not None), "")
+    head = f"{result.run} · {images}{asked} · mean depth {result.mean_depth:.2f} of {result.depth}"
+    drift = ("\nThe scores of these images are unlike those of the held-out ones that the thresholds come from: "
+             "calibrate on images like these." if result.has_drifted else "")
+    if result.out is not None:
+        rate = (result.images + result.failed) / max(result.seconds, 1e-9)
+        more = f"; {result.before:,} were there before" if result.before else ""
+        answers = f"answers in {result.out}{more}{drift}"
+        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · {answers}"
     body = [[_printable(row.file), _printable(row.name), percent(row.confidence), str(row.depth), f"{row.score:.3f}"]
             if isinstance(row, Seen) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
-    count = len(result.seen)
-    images = "1 image" if count == 1 else f"{count:,} images"
-    rule = "" if result.quantile is None else f" · quantile {result.quantile:g}"
     errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Unseen)]
-    return "\n".join([
-        f"{result.run} · {images}{rule} · mean depth {result.mean_depth:.2f} of {result.depth}",
-        "",
-        table(["file", "class", "confidence", "depth", "score"], body),
-        *(["", *errors] if errors else []),
-    ])
+    return "\n".join([head, "", table(["file", "class", "confidence", "depth", "score"], body),
+                      *(["", *errors] if errors else [])]) + drift
 
 
-def _policy(run: Run, quantile: float | None, depth: int | None) -> Policy:
-    if quantile is not None and depth is not None:
-        raise ValueError(f"choose one of quantile and depth, got {quantile} and {depth}.")
-    if quantile is not None:
-        return rule_at(run, quantile)
-    if depth is not None and not 1 <= depth <= run.model.depth:
-        raise ValueError(f"depth must lie between 1 and {run.model.depth}, the steps that {run.path} was trained for, "
-                         f"got {depth}.")
-    return AtDepth(run.model.depth if depth is None else depth)
+class _Totals:
+    """What is told in the end, without keeping the rows."""
+
+    def __init__(self) -> None:
+        self.images = self.failed = self.steps = 0
+        self.first_error = ""
+
+    @property
+    def count(self) -> int:
+        return self.images + self.failed
+
+    def add(self, row: Seen | Unseen) -> None:
+        if isinstance(row, Seen):
+            self.images += 1
+            self.steps += row.depth
+        else:
+            self.first_error = self.first_error or row.error
+            self.failed += 1
 
 
-def _expanded(files: Iterable[Path]) -> Iterator[Path | Unseen]:
-    """The files, with the images of a folder in its place."""
+def _watch(run: Run, policy: Policy) -> Watch | None:
+    """Compares the scores with the calibration's, where images stop by them."""
+    if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
+        return None
+    return Watch(run.calibration, policy) if policy.name == run.calibration.rule and run.model.stationary else None
+
+
+def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:
+    """What answers depend on."""
+    return {"run": str(run_path), "weights": weights_hash(run.model), "policy": str(policy), "batch": batch}
+
+
+def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unseen]:
+    """The files, with the images of a folder in its place; then those of a list."""
     for file in files:
         try:
             if not file.is_dir():
-                yield file
+                yield str(file)
                 continue
-            images = sorted(entry for entry in file.iterdir() if entry.suffix.lower() in SUFFIXES
+            images = sorted(entry.name for entry in file.iterdir() if entry.suffix.lower() in SUFFIXES
                             and not entry.name.startswith(".") and entry.is_file())
         except OSError as error:
-            yield Unseen(file, f"{file} cannot be opened: {error.strerror}.")
+            yield Unseen(str(file), f"{file} cannot be opened: {error.strerror}.")
             continue
-        yield from images
+        yield from (str(file / name) for name in images)
         if not images:
-            yield Unseen(file, f"{file} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
+            yield Unseen(str(file), f"{file} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
+    if listed is not None:
+        try:
+            with listed.open(encoding="utf-8", errors="surrogateescape") as lines:
+                yield from (line.rstrip("\r\n") for line in lines if line.strip())
+        except OSError as error:
+            raise ValueError(f"{listed} cannot be opened: {error.strerror}; --list takes a file with one path a line."
+                             ) from error
 
 
-def _answered(run: Run, paths: Sequence[Path | Unseen], policy: Policy, batch: int) -> list[Seen | Unseen]:
-    """A row for each path, decoding no more images at a time than run together."""
+def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
+              watch: Watch | None) -> Iterator[Seen | Unseen]:
+    """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
-    rows: dict[int, Seen | Unseen] = {}
-    waiting: dict[int, tuple[Path, Tensor]] = {}    # by their place in `paths`
-    with progress("predicting", len(paths)) as report:
-        for place, path in enumerate(paths):
-            if isinstance(path, Unseen):
-                rows[place] = path
-            else:
-                try:
-                    waiting[place] = path, load_image(path, config.image_size, config.image_channels)
-                except (ValueError, OSError) as error:
-                    rows[place] = Unseen(path, str(error))
-            if len(waiting) == batch or (waiting and place == len(paths) - 1):
-                images = torch.stack([image for _, image in waiting.values()])
-                prediction = _run_batch(run.model, images, policy, batch)
-                files = [file for file, _ in waiting.values()]
-                rows.update(zip(waiting, _rows(files, prediction, names), strict=True))
-                waiting.clear()
-            report(place + 1, "")
-    return [rows[place] for place in range(len(paths))]
+    engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
+    with ThreadPoolExecutor(DECODERS) as pool:
+        for result in engine.run(_decoded(pool, files, config, AHEAD * batch, wish)):
+            yield _row(result, names)
 
 
-def _run_batch(model: IterativeModel, images: Tensor, policy: Policy, batch: int) -> Prediction:
-    """The answers for at most `batch` images, uint8 (n, c, h, w)."""
-    # Kernels round differently for batches of another size: black images fill a short one up, so that an answer
-    # does not depend on how many files came along.
-    padded = torch.cat([images, images.new_zeros(batch - len(images), *images.shape[1:])])
-    prediction = halt(run_frozen(model, as_float(padded), batch), policy)
-    return Prediction(*(part[:len(images)] for part in prediction))
+def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: ModelConfig, ahead: int,
+             wish: Wish) -> Iterator[Request]:
+    """Images in the order of their files, decoded by the pool; what cannot be read goes on as a request without one."""
+    def decode(file: str) -> Tensor:
+        return as_float(load_image(Path(file), config.image_size, config.image_channels))
+
+    waiting: deque[tuple[str, Future[Tensor] | str]] = deque()
+
+    def next_request() -> Request:
+        file, image = waiting.popleft()
+        if isinstance(image, str):
+            return Request(None, (file, image))
+        try:
+            return Request(image.result(), (file, None))
+        except (ValueError, OSError) as error:
+            return Request(None, (file, str(error)))
+
+    for file in files:
+        if wish:
+            break    # what has been decoded is answered, and no more is read
+        waiting.append((file.file, file.error) if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
+        if len(waiting) >= ahead:
+            yield next_request()
+    while waiting:
+        yield next_request()
 
 
-def _rows(files: Sequence[Path], prediction: Prediction, names: Sequence[str]) -> Iterator[Seen | Unseen]:
-    shares, labels = prediction.outputs.double().softmax(dim=-1).max(dim=-1)
-    for i, file in enumerate(files):
-        if not bool(torch.isfinite(shares[i]) and torch.isfinite(prediction.scores[i])):
-            yield Unseen(file, f"the model answers {file} with NaN or infinity; it diverged, train it again.")
-            continue
-        label = int(labels[i])
-        yield Seen(file, label, names[label], shares[i].item(), int(prediction.depth[i]), prediction.scores[i].item())
+def _row(result: Result, names: Sequence[str]) -> Seen | Unseen:
+    file, error = result.key
+    if error is not None or result.output is None or result.score is None:
+        return Unseen(file, error or f"{file}: {result.error}.")
+    share, label = result.output.double().softmax(dim=-1).max(dim=-1)
+    return Seen(file, int(label), names[int(label)], share.item(), result.depth, result.score)
 
 
 def _class_names(run: Run, classes: int) -> list[str]:
@@ -203,6 +266,10 @@ def _class_names(run: Run, classes: int) -> list[str]:
     names = run.config.get("classes")
     known = names if isinstance(names, list) and len(names) == classes else range(classes)
     return [str(name) for name in known]
+
+
+def _name(file: str | Unseen) -> str:
+    return file.file if isinstance(file, Unseen) else file
 
 
 def _printable(words: object) -> str:

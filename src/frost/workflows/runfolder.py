@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from frost import checkpoint, directory
+from frost.config import from_dict, to_dict
 from frost.data.splits import DataSet, Images
+from frost.recipes import RunConfig
 
 RUN, ORIGIN, LOGBOOK, VALIDATIONS = "run.json", "origin.json", "logbook.jsonl", "validation.jsonl"
 LOCK = ".lock"
@@ -90,11 +92,19 @@ def _check_same(out: Path, part: str, ours: Mapping[str, Any]) -> None:
     stored = directory.read_json(out / RUN).get(part)
     if not isinstance(stored, dict):
         raise ValueError(f"{out / RUN} does not say what the run began with; choose another --out.")
-    before, now = _flat(stored), _flat(ours)
+    before, now = _flat(_completed(stored) if part == "config" else stored), _flat(ours)
     for path in sorted(before.keys() | now.keys()):
         if before.get(path) != now.get(path):
             raise ValueError(f"{out} is another run: its {path} is {before.get(path)}, here it is {now.get(path)}; "
                              "choose another --out, or the recipe, settings and data that it began with.")
+
+
+def _completed(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configuration with the defaults of settings that did not exist when it was written."""
+    try:
+        return to_dict(from_dict(RunConfig, stored))
+    except ValueError:
+        return stored    # written by a frost that knew other settings; the difference will be named
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -20,18 +20,22 @@ import torch
 from torch import Tensor
 
 from frost import checkpoint, directory
+from frost.analysis.traces import Traces
 from frost.config import to_dict
+from frost.core.precision import resolve_device
 from frost.core.trajectory import Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
+from frost.halting.signals import SIGNALS, along
 from frost.recipes import RunConfig
 from frost.report.tables import percent, table
 from frost.training.board import Board, check_board
 from frost.training.evaluate import Validation, run_frozen, validated
 from frost.training.logbook import Logbook
 from frost.training.loop import StepRecord, Training, go_on, steps_in
-from frost.training.memory import explained_memory, resolve_device
+from frost.training.memory import explained_memory
 from frost.training.snapshot import restore_newest, save_snapshot
+from frost.workflows.calibrate import from_traces
 from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
@@ -196,8 +200,14 @@ class _Run:
         model = self.training.result.cpu()
         trajectory, validation = self._validated()
         held_out = self.config.halting.calibrate == "held-out"
-        scores = trajectory.score_logits if held_out else torch.cat(self.scores)
-        calibration = Calibration.gather(scores, weights_hash=checkpoint.weights_hash(model))
+        if held_out:
+            rule = self.config.halting.objective
+            signal = along(SIGNALS[rule], trajectory.outputs, trajectory.score_logits)
+            labels = self.data.validation.labels
+            calibration = from_traces(model, Traces(trajectory.outputs, labels, {rule: signal}), rule,
+                                      self.data.validation.image_shape)
+        else:
+            calibration = Calibration.gather(torch.cat(self.scores), weights_hash=checkpoint.weights_hash(model))
         origin = {"command": shlex.join(self.command), "recipe": self.config.recipe, "seed": self.config.train.seed,
                   "seconds": self.seconds, "steps": self.training.step, "precision": self.training.precision,
                   "threads": torch.get_num_threads(), "torch": torch.__version__,

@@ -1,0 +1,69 @@
+"""Does `at_accuracy_loss(1.0, 0.95)` hold on fresh data, and what does it cost in depth?
+
+    python benchmarks/guarantee.py --data DIR [--run cifar100-cpu]
+
+The pool is validation and test together. 200 times, 5,000 of its images are drawn to calibrate with; the loss of the
+threshold is then measured on the whole pool, where it may exceed one point in 5 % of the draws, and its mean depth is
+compared with that of the best threshold in hindsight. Writes docs/results/guarantee.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from frost.analysis.traces import trace
+from frost.checkpoint import load
+from frost.halting.budget import stops_at
+from frost.halting.guarantee import losses_at, lowest_safe_threshold
+from frost.workflows.dataset import batches_of, data_of
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"
+SPLITS, DRAWN, POINTS, CONFIDENCE = 200, 5000, 1.0, 0.95
+
+
+def main() -> int:
+    """Draw, certify, count; status 1 if the promise is broken too often or is too dear."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--run", default="cifar100-cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    run = load(options.run)
+    assert run.calibration is not None
+    rule = run.calibration.rule
+    data = data_of(run, options.data, download=False)
+    parts = [trace(run.model, batches_of(part), part.labels, [rule]) for part in (data.validation, data.test)]
+    values = np.concatenate([part.signals[rule].numpy() for part in parts]).astype(np.float32)
+    hits = np.concatenate([part.hits.numpy() for part in parts])
+    grid = np.unique(np.quantile(values, np.linspace(0, 1, 2000)))
+    losses = losses_at(values, hits, grid).mean(axis=0)
+    depths = np.array([stops_at(values, (threshold,)).mean() for threshold in grid])
+    best = depths[losses <= POINTS / 100].min()
+    generator = np.random.default_rng(options.seed)
+    broken, taken = 0, []
+    for split in range(SPLITS):
+        rows = generator.choice(len(values), DRAWN, replace=False)
+        threshold = lowest_safe_threshold(values[rows], hits[rows], POINTS / 100, CONFIDENCE, split)
+        broken += losses_at(values, hits, np.array([threshold])).mean() > POINTS / 100
+        taken.append(stops_at(values, (threshold,)).mean())
+    allowed = 1 - CONFIDENCE + 2 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / SPLITS)
+    ratio = float(np.mean(taken)) / float(best)
+    print(f"{SPLITS} draws of {DRAWN} images: the loss exceeds {POINTS:g} point in {100 * broken / SPLITS:.1f} % "
+          f"(allowed {100 * allowed:.1f} %); mean depth {np.mean(taken):.3f}, best in hindsight {best:.3f}, "
+          f"ratio {ratio:.3f}")
+    RESULTS.write_text(json.dumps({
+        "command": "python benchmarks/guarantee.py --data DIR", "run": options.run, "seed": options.seed,
+        "draws": SPLITS, "images": DRAWN, "points": POINTS, "confidence": CONFIDENCE, "share_broken": broken / SPLITS,
+        "allowed": allowed, "mean_depth": float(np.mean(taken)), "best_in_hindsight": float(best), "ratio": ratio,
+    }, indent=1) + "\n")
+    return 0 if broken / SPLITS <= allowed and ratio <= 1.15 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""From a mean depth to thresholds, by first passage (§4.4).
+
+The pooled quantile of (20) is not the share of images that stop: an image stops at the first step that exceeds the
+threshold, and its later scores no longer count. These functions look at whole traces, the signal of each held-out image
+at each step, and answer exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float32]    # (n, t)
+Hits = NDArray[np.bool_]        # (n, t): whether the answer is right at that step
+SWEEPS = 4                      # of coordinate ascent; thresholds hardly move after the second
+HALVINGS = 40                   # of an interval that holds the price of a step
+
+
+class Reached(NamedTuple):
+    """Thresholds, and the mean depth that they give on the traces."""
+
+    thresholds: tuple[float, ...]
+    mean_depth: float
+
+
+def stops_at(values: Values, thresholds: tuple[float, ...]) -> NDArray[np.int64]:
+    """The step at which each trace stops, (n, t) → (n,); the last step stops everybody."""
+    depth = values.shape[1]
+    each = np.array([thresholds[min(step, len(thresholds) - 1)] for step in range(depth)])
+    exceeds = values > each
+    exceeds[:, -1] = True
+    return exceeds.argmax(axis=1) + 1
+
+
+def pooled_at_mean_depth(values: Values, mean_depth: float) -> Reached:
+    """The one threshold whose mean depth is nearest to the wish."""
+    return min(bracket(values, mean_depth), key=lambda reached: abs(reached.mean_depth - mean_depth))
+
+
+def bracket(values: Values, mean_depth: float) -> tuple[Reached, Reached]:
+    """The two neighbouring thresholds whose mean depths hold the wish between them, the shallower first.
+
+    An image goes on past step t as long as no signal up to t has exceeded the threshold θ, so
+
+        mean depth(θ) = 1 + Σ_{t<T} P(max_{s≤t} v_s ≤ θ)
+
+    which is a count of running maxima at or below θ: θ is one of them, found by its place in their order.
+    """
+    count, depth = values.shape
+    _check_depth(mean_depth, depth)
+    maxima = np.sort(np.maximum.accumulate(values[:, :-1], axis=1), axis=None)
+    wished = math.ceil((mean_depth - 1) * count - 1e-9)     # running maxima at or below θ
+    if wished <= 0 or not maxima.size:
+        return (_reached(values, (-math.inf,)),) * 2
+    # of equal maxima either none or all are at or below θ
+    place = maxima[wished - 1]
+    below = int(np.searchsorted(maxima, place, side="left"))
+    shallow = -math.inf if below == 0 else float(maxima[below - 1])
+    deep = math.inf if place == maxima[-1] else float(place)
+    return _reached(values, (shallow,)), _reached(values, (deep,))
+
+
+def per_step_at_price(values: Values, hits: Hits, price: float) -> Reached:
+    """A threshold for each step that makes hits less `price` times steps as large as it can be on the traces.
+
+    Backward induction over the steps, then coordinate ascent among the images that really reach a step: at step t, an
+    image that stops is worth its hit there, and one that goes on what the later thresholds make of it.
+    """
+    depth = values.shape[1]
+    thresholds = np.full(depth, -np.inf)
+    worth = hits - price * np.arange(1, depth + 1)
+    for sweep in range(SWEEPS):
+        going = worth[:, -1].copy()               # what an image is worth that has not stopped so far
+        best = thresholds.copy()
+        for step in range(depth - 2, -1, -1):
+            reaches = np.ones(len(values), dtype=bool) if sweep == 0 else ~(
+                values[:, :step] > thresholds[:step]).any(axis=1)
+            best[step] = _best_cut(values[reaches, step], (worth[:, step] - going)[reaches])
+            going = np.where(values[:, step] > best[step], worth[:, step], going)
+        if sweep and np.array_equal(best, thresholds):
+            break
+        thresholds = best
+    return _reached(values, tuple(thresholds.tolist()))
+
+
+def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float) -> Reached:
+    """A threshold for each step: the best use, on the traces, of a mean depth.
+
+    The price of a step is found by halving. Where two neighbouring prices jump over the wish, the thresholds between
+    theirs are searched as well.
+    """
+    depth = values.shape[1]
+    _check_depth(mean_depth, depth)
+    low, high = -1.0, 1.0                                       # at −1 a step is a gift, at 1 nothing is worth it
+    deep, shallow = _reached(values, (math.inf,) * depth), _reached(values, (-math.inf,) * depth)
+    for _ in range(HALVINGS):
+        price = (low + high) / 2
+        middle = per_step_at_price(values, hits, price)
+        if middle.mean_depth >= mean_depth:
+            low, deep = price, middle
+        else:
+            high, shallow = price, middle
+    return _between(values, deep, shallow, mean_depth)
+
+
+def _between(values: Values, deep: Reached, shallow: Reached, mean_depth: float) -> Reached:
+    """Thresholds on the way from one set to another whose mean depth is nearest to the wish."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return min((deep, shallow), key=lambda reached: abs(reached.mean_depth - mean_depth))
+    bottom, top = float(finite.min()) - 1.0, float(finite.max()) + 1.0
+    ends = [np.clip(np.array(reached.thresholds), bottom, top) for reached in (deep, shallow)]
+    best, low, high = min((deep, shallow), key=lambda reached: abs(reached.mean_depth - mean_depth)), 0.0, 1.0
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        middle = _reached(values, tuple(((1 - share) * ends[0] + share * ends[1]).tolist()))
+        best = min((best, middle), key=lambda reached: abs(reached.mean_depth - mean_depth))
+        low, high = (share, high) if middle.mean_depth >= mean_depth else (low, share)
+    return best
+
+
+def _best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
+    """The threshold above which stopping gains most in sum; `advantage` is what it is worth more than going on."""
+    if not values.size:
+        return math.inf
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    sums = np.cumsum(advantage[order])
+    last = np.append(ordered[1:] < ordered[:-1], True)          # a cut cannot pass between equal values
+    sums = np.where(last, sums, -np.inf)
+    best = int(sums.argmax())
+    if sums[best] <= 0:
+        return math.inf
+    if best + 1 == len(ordered):
+        return -math.inf
+    return float(ordered[best]) / 2 + float(ordered[best + 1]) / 2
+
+
+def _reached(values: Values, thresholds: tuple[float, ...]) -> Reached:
+    return Reached(thresholds, float(stops_at(values, thresholds).mean()))
+
+
+def _check_depth(mean_depth: float, depth: int) -> None:
+    if not 1 <= mean_depth <= depth:
+        raise ValueError(f"mean depth must lie between 1 and {depth}, the steps of a trace; got {mean_depth}.")

@@ -1,0 +1,1 @@
+"""Fast adaptive inference: the reference, the scheduler of slots, and the engine."""

@@ -1,0 +1,145 @@
+"""Who waits, who is staged, who runs in which slot; pure Python, no tensor.
+
+    submit ─▶ waiting ─stage─▶ staged (a row) ─place─▶ running (a slot) ─finish─▶ gone
+                 └──────────────── cancel, from anywhere ────────────────────────▶ gone
+
+An item is in exactly one of these places, and leaves once. Times are the caller's clock; deadlines are compared with
+what the caller says the time is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+Place = Literal["waiting", "staged", "running"]
+
+
+class QueueFull(ValueError):
+    """There is no room for another item; try again when some have finished."""
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One image on its way."""
+
+    ticket: int               # from 0, in order of arrival
+    key: Any                  # the caller's name for it
+    image: Any
+    limit: int                # most steps it may take
+    deadline: float | None    # when it takes the answer that it has
+    is_late: bool = False     # the deadline has passed
+    place: Place | None = "waiting"
+    index: int = -1           # its row on the stage, or its slot
+
+
+class Scheduler:
+    """Slots, a stage of as many rows, and a queue.
+
+    Args:
+        slots: images that run together.
+        room: most items waiting; None is no limit.
+    """
+
+    def __init__(self, slots: int, room: int | None = None) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, got {slots}.")
+        if room is not None and room < 1:
+            raise ValueError(f"room must be at least 1, got {room}.")
+        self.slots, self.room = slots, room
+        self.running: list[Item | None] = [None] * slots
+        self._waiting: deque[Item] = deque()
+        self._staged: deque[Item] = deque()
+        self._inside: dict[int, Item] = {}                  # by ticket
+        self._free = list(range(slots))                     # a heap: the lowest slot first
+        self._deadlines: list[tuple[float, int]] = []       # a heap
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._inside)
+
+    @property
+    def waiting(self) -> int:
+        """Items that have not been staged."""
+        return len(self._waiting)
+
+    @property
+    def staged(self) -> int:
+        """Items that have been staged and have no slot yet."""
+        return len(self._staged)
+
+    @property
+    def occupied(self) -> int:
+        """Slots in use."""
+        return self.slots - len(self._free)
+
+    @property
+    def free(self) -> list[int]:
+        """Slots that nobody uses."""
+        return sorted(self._free)
+
+    def submit(self, key: Any, image: Any, limit: int, deadline: float | None = None) -> Item:
+        """Queue an item."""
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}; an image is read after its first step.")
+        if self.room is not None and len(self._waiting) >= self.room:
+            raise QueueFull(f"{self.room} items are waiting, and there is room for no more; try again later.")
+        item = Item(self._next, key, image, limit, deadline)
+        self._next += 1
+        self._waiting.append(item)
+        self._inside[item.ticket] = item
+        if deadline is not None:
+            heapq.heappush(self._deadlines, (deadline, item.ticket))
+        return item
+
+    def next_waiting(self) -> list[Item]:
+        """Those that `stage` will take."""
+        return list(islice(self._waiting, self.slots))
+
+    def stage(self) -> list[Item]:
+        """Move up to `slots` waiting items to the empty stage, row by row."""
+        assert not self._staged
+        items = [self._waiting.popleft() for _ in range(min(self.slots, len(self._waiting)))]
+        for row, item in enumerate(items):
+            item.place, item.index, item.image = "staged", row, None    # the image itself is no longer needed
+        self._staged.extend(items)
+        return items
+
+    def place(self) -> list[tuple[int, int]]:
+        """Give free slots to staged items, first come, first served: pairs of row and slot."""
+        moves = []
+        while self._staged and self._free:
+            item = self._staged.popleft()
+            slot = heapq.heappop(self._free)
+            moves.append((item.index, slot))
+            item.place, item.index = "running", slot
+            self.running[slot] = item
+        return moves
+
+    def remove(self, item: Item) -> None:
+        """Take an item out, wherever it is: it has finished, failed, or is not wanted any more."""
+        if self._inside.pop(item.ticket, None) is None:
+            raise ValueError(f"item {item.ticket} has left already.")
+        if item.place == "waiting":
+            self._waiting.remove(item)
+        elif item.place == "staged":
+            self._staged.remove(item)
+        else:
+            self.running[item.index] = None
+            heapq.heappush(self._free, item.index)
+        item.place, item.image = None, None
+        if len(self._deadlines) > 2 * len(self._inside) + 64:    # most of them have left
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._inside]
+            heapq.heapify(self._deadlines)
+
+    def expired(self, now: float) -> Iterator[Item]:
+        """Items whose deadline has passed, each told once."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, ticket = heapq.heappop(self._deadlines)
+            if ticket in self._inside:
+                self._inside[ticket].is_late = True
+                yield self._inside[ticket]

@@ -1,0 +1,196 @@
+"""The refill executor: constant slots, a queue in, results out.
+
+The step carries no step index, so images at any depth share one batch. When an image stops, its slot goes to the next
+one that is staged. A stage is a batch that has begun and taken its first step; it has as many rows as there are slots.
+
+Contract: `begin`, `step` and `read` run at one shape, `slots` rows, whoever is there; free rows are zero. CPU kernels
+give the same bits for a row at a constant shape, so an image's logits, score and depth do not depend on its company.
+`drain="compact"` gives that up for the last images of a stream and finishes them sooner.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from frost.core.trajectory import check_shape
+from frost.halting.drift import Watch
+from frost.runtime.batches import run_batch
+from frost.runtime.scheduler import Item, Scheduler
+from frost.runtime.stepper import Live, Result, Stepper
+
+Drain = Literal["constant", "compact"]
+
+
+class Session:
+    """A stream of images through constant slots; `submit`, then `advance` until it is empty.
+
+    Args:
+        room: most images waiting; one more is refused with `QueueFull`. None is no limit.
+        sync_every: steps between two looks at who has stopped.
+        watch: is shown the signal of every image at every look, for a drift check.
+    """
+
+    def __init__(self, stepper: Stepper, slots: int, *, room: int | None = None, sync_every: int = 1,
+                 drain: Drain = "constant", watch: Watch | None = None,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self.scheduler = Scheduler(slots, room)
+        self._stepper, self._sync_every, self._drain, self._watch = stepper, sync_every, drain, watch
+        self._clock = clock
+        self._shape: torch.Size | None = None      # of the images
+        self._stage: Live | None = None
+        self._live: Live | None = None
+        self._since = 0
+        self._dtype = next(stepper.model.parameters()).dtype
+
+    def __len__(self) -> int:
+        return len(self.scheduler)
+
+    def submit(self, image: Tensor, key: Any = None, depth: int | None = None, seconds: float | None = None) -> Item:
+        """Queue an image; what is no image of the model's is a ValueError.
+
+        Args:
+            depth: most steps for this one; None is T.
+            seconds: from now until it takes the answer that it has.
+        """
+        image, model = torch.as_tensor(image), self._stepper.model
+        check_shape(image[None], model.image_channels, model.image_size)
+        # a copy of its own in the model's precision: the caller may reuse the memory, and mates may differ
+        image = image.detach().to(self._dtype, copy=True)
+        if self._shape is not None and image.shape != self._shape:
+            raise ValueError(f"all images of a stream have one shape, {tuple(self._shape)}; got {tuple(image.shape)}.")
+        if not bool(torch.isfinite(image).all()):
+            raise ValueError("the image holds NaN or infinity.")
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"seconds must not be negative, got {seconds}.")
+        limit = model.depth if depth is None else operator.index(depth)
+        if not 1 <= limit <= model.depth:
+            raise ValueError(f"depth must lie between 1 and {model.depth}, got {depth}.")
+        item = self.scheduler.submit(key, image, limit, None if seconds is None else self._clock() + seconds)
+        self._shape = image.shape
+        return item
+
+    def cancel(self, item: Item) -> bool:
+        """Forget an image; False if it has left already."""
+        if item.place is None:
+            return False
+        self.scheduler.remove(item)
+        return True
+
+    def advance(self) -> list[Result]:
+        """One refinement step of everything that runs; the answers that have become known."""
+        results = self._late()
+        self._fill(results)
+        if self.scheduler.occupied and self._live is not None:
+            self._live = self._stepper.next(self._live, self.scheduler.occupied)
+            self._since += 1
+            if self._since >= self._sync_every:
+                results += self._harvest()
+        return results
+
+    def drained(self) -> Iterator[Result]:
+        """Step until everything submitted has been answered."""
+        while len(self):
+            if self._drain == "compact" and not (self.scheduler.waiting or self.scheduler.staged) and self._live:
+                yield from self._finish_compactly(self._live)
+            else:
+                yield from self.advance()
+
+    def _fill(self, results: list[Result]) -> None:
+        """Give every free slot an image, staging more as long as some wait; blank the slots that stay free."""
+        while self.scheduler.occupied < self.scheduler.slots and (self.scheduler.staged or self.scheduler.waiting):
+            if not self.scheduler.staged:
+                self._begin(results)
+            self._place()
+        if self.scheduler.free and self._live is not None:
+            rows = torch.tensor(self.scheduler.free, device=self._stepper.device)
+            for part in self._live.tensors():    # every time: a free row is stepped like the others and would drift
+                part.index_fill_(0, rows, 0)
+
+    def _begin(self, results: list[Result]) -> None:
+        """Stage the next images: stem and first step at the full shape, whatever their number."""
+        assert self._shape is not None
+        items = self.scheduler.next_waiting()
+        images = torch.zeros(self.scheduler.slots, *self._shape, dtype=self._dtype, device=items[0].image.device)
+        torch.stack([item.image for item in items], out=images[:len(items)])
+        limits = torch.tensor([item.limit for item in items] + [1] * (self.scheduler.slots - len(items)))
+        device = self._stepper.device
+        self._stage = self._stepper.first(images.to(device), limits.to(device), len(items))
+        self.scheduler.stage()                   # only now: what failed before leaves everybody in the queue
+        self._show(self._stage, [item.index for item in items])
+        done = self._stage.is_done.tolist()
+        results += self._answered(self._stage, [item for item in items if done[item.index]])
+
+    def _place(self) -> None:
+        """Move staged images to free slots."""
+        moves = self.scheduler.place()
+        if not moves:
+            return
+        assert self._stage is not None
+        if self._live is None:
+            self._live = _owned(self._stage)
+        device = self._stepper.device
+        rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
+        for target, source in zip(self._live.tensors(), self._stage.tensors(), strict=True):
+            target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
+
+    def _harvest(self) -> list[Result]:
+        """The answers of slots that are done."""
+        assert self._live is not None
+        self._since = 0
+        done = self._live.is_done.tolist()
+        running = [item for item in self.scheduler.running if item is not None]
+        self._show(self._live, [item.index for item in running])
+        return self._answered(self._live, [item for item in running if done[item.index]])
+
+    def _late(self) -> list[Result]:
+        """The answers that images have whose time is up; one that has none yet gets its first step, and no more."""
+        results = []
+        for item in self.scheduler.expired(self._clock()):
+            if item.place == "waiting":
+                item.limit = 1
+                continue
+            live = self._stage if item.place == "staged" else self._live
+            assert live is not None
+            item.is_late = not bool(live.is_done[item.index])    # it may have stopped before anybody looked
+            results += self._answered(live, [item])
+        return results
+
+    def _finish_compactly(self, live: Live) -> list[Result]:
+        """The last images, in a batch that shrinks."""
+        items = [item for item in self.scheduler.running if item is not None]
+        rest = live.taken(torch.tensor([item.index for item in items], device=self._stepper.device))
+        results = run_batch(self._stepper, rest, items, shrinks=True, sync_every=self._sync_every, clock=self._clock,
+                            show=self._show)
+        for item in items:
+            self.scheduler.remove(item)
+        return results
+
+    def _answered(self, live: Live, items: list[Item]) -> list[Result]:
+        """The answers of items whose rows are in this batch; they leave."""
+        results = live.results([item.index for item in items], [item.key for item in items],
+                               [item.is_late for item in items])
+        for item in items:
+            self.scheduler.remove(item)
+        return results
+
+    def _show(self, live: Live, rows: list[int]) -> None:
+        """The signals of images at the step that they have just taken; one that stopped before a look is past that."""
+        if self._watch is not None and rows:
+            index = torch.tensor(rows, device=live.values.device)
+            steps, depth, values = (part.index_select(0, index).cpu() for part in (live.steps, live.depth, live.values))
+            fresh = steps == depth
+            self._watch.see(steps[fresh].numpy().astype(np.int64), values[fresh].double().numpy())
+
+
+def _owned(stage: Live) -> Live:
+    """Buffers of the stage's shape that nobody else holds, all zero, for a batch of mixed depths."""
+    empty = stage.mapped(lambda part: torch.zeros_like(part, memory_format=torch.contiguous_format))
+    empty.state = empty.state._replace(step=None)
+    return empty

@@ -1,0 +1,151 @@
+"""One step of a batch in which every image may stop: refine, read, ask the rule, remember the answer.
+
+All of it stays on the device. An image that has stopped keeps its answer; its row may go on being computed until
+somebody takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from frost.core.precision import Precision, autocast, device_of
+from frost.core.trajectory import IterativeModel, State
+from frost.halting.policy import Policy
+from frost.halting.score import score_of
+from frost.halting.signals import Memory, Reading
+
+DIVERGED = "the model answers this image with NaN or infinity; it diverged"
+
+
+class Result(NamedTuple):
+    """The answer for one image, or why there is none."""
+
+    key: Any
+    output: Tensor | None     # y at the step where it stopped, (k,), on the CPU
+    depth: int                # steps taken; 0 if it never began
+    score: float | None       # s_halt's counterpart at that step, in [0, 1]
+    error: str | None = None
+    is_late: bool = False     # its deadline passed, and this is the answer that it had
+
+
+@dataclass(slots=True)
+class Live:
+    """A batch of images between two steps."""
+
+    state: State
+    memory: Memory         # of the rule's signal
+    limits: Tensor         # most steps each may take, (b,)
+    steps: Tensor          # taken, (b,)
+    values: Tensor         # the rule's signal at the last step, (b,)
+    is_done: Tensor        # bool (b,)
+    is_bad: Tensor         # not finite when it stopped, bool (b,)
+    depth: Tensor          # of the answer, (b,)
+    output: Tensor         # of the answer, (b, k)
+    score_logit: Tensor    # of the answer, (b,)
+
+    def tensors(self) -> list[Tensor]:
+        """Everything with one row an image."""
+        state = [part for part in self.state if isinstance(part, Tensor)]
+        return [*state, *self.memory, self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth,
+                self.output, self.score_logit]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Live:
+        """The same batch with every tensor changed."""
+        hidden, drive, feedthrough, step = self.state
+        state = State(change(hidden), None if drive is None else change(drive), change(feedthrough), step)
+        rest = (self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth, self.output,
+                self.score_logit)
+        return Live(state, tuple(change(part) for part in self.memory), *(change(part) for part in rest))
+
+    def taken(self, rows: Tensor) -> Live:
+        """Some of its images, as a smaller batch."""
+        return self.mapped(lambda part: part.index_select(0, rows))
+
+    def results(self, rows: list[int], keys: list[Any], late: list[bool]) -> list[Result]:
+        """The answers in some rows, and whether each is what it had at its deadline; one copy to the CPU for all."""
+        if not rows:
+            return []
+        index = torch.tensor(rows, device=self.output.device)
+        outputs = self.output.index_select(0, index).float().cpu()
+        scores = score_of(self.score_logit.index_select(0, index).double()).tolist()
+        depths = self.depth.index_select(0, index).tolist()
+        bad = self.is_bad.index_select(0, index).tolist()
+        return [Result(key, None, depth, None, DIVERGED) if is_bad else Result(key, output, depth, score, None, is_late)
+                for key, output, depth, score, is_bad, is_late in zip(keys, outputs, depths, scores, bad, late,
+                                                                      strict=True)]
+
+
+class Stepper:
+    """A model and a stopping rule, asked after every step.
+
+    Args:
+        caches_first: take the transition's value at h_0 = 0, the same for every image, from a cache; False computes it.
+    """
+
+    def __init__(self, model: IterativeModel, policy: Policy, precision: Precision = "float32",
+                 compiled: bool = False, caches_first: bool = True) -> None:
+        self.model, self.policy, self.precision, self.caches_first = model, policy, precision, caches_first
+        self.begun = self.stepped = 0                  # rows, of images or not: what was computed
+        self.begun_for = self.stepped_for = 0          # rows that held an image which had not stopped
+        self.device = device_of(model)
+        self._refine = torch.compile(self._refined, dynamic=False) if compiled else self._refined
+
+    def first(self, images: Tensor, limits: Tensor, used: int) -> Live:
+        """Begin, and the first step, which everybody takes; from h_0 = 0 it needs no transition.
+
+        Args:
+            used: rows that hold an image.
+        """
+        with torch.no_grad(), autocast(self.precision, self.device):
+            state = self.model.begin(images)
+            before = state.hidden
+            state = self.model.step(state if self.caches_first or not self.model.stationary else
+                                    state._replace(step=None))._replace(step=1)
+            output, score_logit = self.model.read(state)
+        self.begun += len(images)
+        self.begun_for += used
+        steps = torch.ones_like(limits)
+        reading = self._reading(steps, output, score_logit, state.hidden, before)
+        values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
+        is_bad = _not_finite(output, score_logit)
+        is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
+        return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit)
+
+    def next(self, live: Live, used: int) -> Live:
+        """One more step of every row; rows that are done keep their answer.
+
+        Args:
+            used: rows that hold an image which is not known to have stopped.
+        """
+        before = live.state.hidden
+        with torch.no_grad(), autocast(self.precision, self.device):
+            state, output, score_logit = self._refine(live.state)
+        self.stepped += len(live.steps)
+        self.stepped_for += used
+        steps = live.steps + 1
+        reading = self._reading(steps, output, score_logit, state.hidden, before)
+        values, memory = self.policy.signal(reading, live.memory)
+        done = live.is_done
+        is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit))
+        stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
+        return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
+                    torch.where(done, live.depth, steps), torch.where(done[:, None], live.output, output),
+                    torch.where(done, live.score_logit, score_logit))
+
+    def _refined(self, state: State) -> tuple[State, Tensor, Tensor]:
+        state = self.model.step(state)
+        return state, *self.model.read(state)
+
+    def _reading(self, steps: Tensor, output: Tensor, score_logit: Tensor, hidden: Tensor, before: Tensor) -> Reading:
+        if not self.policy.signal.looks_at_states:
+            return Reading(steps, output, score_logit, None, None)
+        return Reading(steps, output, score_logit, hidden, before)
+
+
+def _not_finite(output: Tensor, score_logit: Tensor) -> Tensor:
+    return ~(torch.isfinite(output).all(dim=1) & torch.isfinite(score_logit))

@@ -1,0 +1,295 @@
+"""`frost bench RUN|MODEL`: what adaptive depth is worth on the clock (§6.5, Table 3).
+
+    speed-up    images/s ÷ those of the full-depth loop of the same model, batch and precision in the same run
+    ideal       FLOPs at full depth ÷ FLOPs that the images' depths need, the once-per-image part included
+    efficiency  speed-up ÷ ideal, until the queue is empty; `efficiency_whole` includes the drain
+
+Depths are drawn before the clock starts, from the run's calibration or, for an untrained model, from the distribution
+that the paper reports, and are executed, not multiplied: each image carries its own limit, and the exit test runs after
+every step as it would for a threshold. All candidates take turns within one process, and the best round of each counts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from frost.analysis.complexity import measure
+from frost.checkpoint import load, pretrained
+from frost.config import from_dict
+from frost.core.precision import Precision, autocast, device_of
+from frost.core.trajectory import IterativeModel
+from frost.halting.budget import stops_at
+from frost.halting.calibration import Cost
+from frost.halting.policy import Rule
+from frost.halting.signals import Reading
+from frost.report.tables import si, table
+from frost.runtime.engine import Engine, Executor, Request
+from frost.runtime.slots import Drain
+from frost.workflows.calibrate import cost_of
+from frost.workflows.progress import progress
+from frost.zoo.registry import ModelConfig, build, named
+
+PAPER = {"resnet": (7.56 / 16, 2.83 / 16), "vit": (4.53 / 12, 2.34 / 12)}   # mean and deviation, of T (§6.5)
+NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
+
+
+class Candidate(NamedTuple):
+    """A way to run the same stream."""
+
+    name: str
+    executor: Executor
+    drain: Drain = "constant"
+    caches_first: bool = True
+
+
+CANDIDATES = (Candidate("masked", "masked"), Candidate("compact", "compact"), Candidate("refill", "refill"),
+              Candidate("refill drain=compact", "refill", "compact"),
+              Candidate("refill uncached", "refill", caches_first=False))
+
+
+class Row(NamedTuple):
+    """One candidate at one batch size."""
+
+    model: str
+    executor: str
+    batch: int
+    precision: Precision
+    images: int
+    images_per_second: float
+    speedup: float
+    ideal: float
+    efficiency: float
+    efficiency_whole: float
+    flops_per_image: float        # that ran
+    mean_depth: float
+    p50: float                    # seconds from reading an image to its answer
+    p95: float
+    p99: float
+    versus_vanilla: float | None = None    # images/s ÷ Vanilla's in float32 at this batch
+
+
+class Bench(NamedTuple):
+    """All candidates, and what they were asked."""
+
+    model: str
+    depths: str                # where the depths come from
+    mean_depth: float
+    deviation: float
+    depth: int                 # T
+    exit_test: float           # seconds of reading and testing ÷ seconds of a step
+    rows: list[Row]
+    threads: int
+    seconds: float
+
+
+class Timed(NamedTuple):
+    """A stream that ran."""
+
+    seconds: float
+    until_empty: float     # seconds until nothing waited any more
+    done_then: float       # images' worth of work done by then
+    flops: float           # that ran, for the whole stream
+    latencies: NDArray[np.float64]
+
+
+def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions: Sequence[Precision] = ("float32",),
+          mean_depth: float | None = None, executors: Sequence[str] = ("masked", "compact", "refill"),
+          rounds: int = 2, seed: int = 0) -> Bench:
+    """Time a model's executors beside its full-depth loop and the baselines of the same block."""
+    started = time.monotonic()
+    for what, number in (("rounds", rounds), *(("batch", batch) for batch in batches)):
+        if number < 1:
+            raise ValueError(f"{what} must be at least 1, got {number}.")
+    model, config, draw, source = _subject(name, mean_depth, seed)
+    cost = cost_of(measure(model, config.image_channels, config.image_size))
+    rows: list[Row] = []
+    most = max(batches)
+    depths = draw(max(10 * most if most < 256 else 4 * most, 40))
+    with progress("timing", len(batches) * len(precisions)) as report:
+        for number, (precision, batch) in enumerate((p, b) for p in precisions for b in batches):
+            rows += _rows(str(name), model, config, cost, depths, batch, precision, executors, rounds, seed)
+            report(number + 1, f"batch {batch}")
+    rows = _against_vanilla(rows)
+    return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
+                 _exit_test(model, config, batches[-1], precisions[0], seed), rows, torch.get_num_threads(),
+                 time.monotonic() - started)
+
+
+def _subject(name: Path | str, mean_depth: float | None,
+             seed: int) -> tuple[IterativeModel, ModelConfig, Callable[[int], NDArray[np.int64]], str]:
+    """The model, its configuration, and a way to draw depths."""
+    generator = np.random.default_rng(seed)
+    if Path(name).exists() or str(name) in pretrained():
+        run = load(name)
+        config = from_dict(ModelConfig, run.config["model"], "model")
+        if not run.model.stationary:
+            raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a "
+                             "stationary model, which has Vanilla beside it.")
+        if run.calibration is None:
+            raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes "
+                             "one.")
+        rule = run.calibration.at_mean_depth(run.model.depth / 2 if mean_depth is None else mean_depth)
+        taken = stops_at(run.calibration.values, rule.thresholds)
+        return run.model, config, lambda count: generator.choice(taken, count), "the run's calibration"
+    config = named(str(name))
+    if config.architecture not in ("frost", "basic-ssm", "recurrent"):
+        raise ValueError(f"{name} has weights of its own for each step and is always run as the baseline; bench "
+                         f"frost-{str(name).split('-', 1)[1]}.")
+    mean, deviation = (config.depth * part for part in PAPER[config.backbone])
+    mean = mean if mean_depth is None else mean_depth
+    if not 1 <= mean <= config.depth:
+        raise ValueError(f"mean depth must lie between 1 and {config.depth}, got {mean}.")
+
+    def drawn(count: int) -> NDArray[np.int64]:
+        return np.clip(np.rint(generator.normal(mean, deviation, count)), 1, config.depth).astype(np.int64)
+
+    return build(config, seed=seed), config, drawn, f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}"
+
+
+def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
+          precision: Precision, executors: Sequence[str], rounds: int, seed: int) -> list[Row]:
+    """All candidates at one batch size and precision; they take turns, and the best round of each counts."""
+    count = max(40, (4 if batch >= 256 else 10) * batch)
+    depths = np.resize(depths, count)
+    images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
+                        generator=torch.Generator().manual_seed(seed))
+    models = {name: model, **{architecture: build(replace(config, architecture=architecture), seed=seed).eval()
+                              for architecture in ("vanilla", "recurrent")}}
+    candidates = [candidate for candidate in CANDIDATES if candidate.executor in executors
+                  and (candidate.caches_first or _starts_from_zero(model))]
+    full = dict.fromkeys(models, 0.0)
+    streams: dict[Candidate, Timed] = {}
+    for number in range(rounds + 1):     # the first round warms up, on fewer images
+        for key, other in models.items():
+            full[key] = max(full[key] * (number > 1), _full_rate(other, images, precision))
+        for candidate in candidates:
+            engine = Engine(model, NEVER, candidate.executor, batch, precision=precision, drain=candidate.drain,
+                            caches_first=candidate.caches_first)
+            timed = _timed(engine, images, depths if number else depths[:2 * batch], cost)
+            if number < 2 or timed.seconds < streams[candidate].seconds:
+                streams[candidate] = timed
+    at_full = cost.at(model.depth)
+    rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0, _full_flops(other, config),
+                float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
+    for candidate, timed in streams.items():
+        own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)
+        ideal = at_full / own.at(float(depths.mean()))
+        rate = count / timed.seconds
+        rows.append(Row(name, candidate.name, batch, precision, count, rate, rate / full[name], ideal,
+                        timed.done_then / timed.until_empty / full[name] / ideal, rate / full[name] / ideal,
+                        timed.flops / count, float(depths.mean()),
+                        *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
+    return rows
+
+
+def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost) -> Timed:
+    """Run a stream of images, each with its own depth, and watch the clock."""
+    count = len(depths)
+    read, answered = np.zeros(count), np.zeros(count)
+    cost = cost if engine.caches_first else Cost(cost.once, cost.step, cost.step)
+    need = cost.at(float(depths.mean()))
+    at_end: list[float] = []
+
+    def stream() -> Iterator[Request]:
+        for place, depth in enumerate(depths):
+            read[place] = time.perf_counter()
+            yield Request(images[place % len(images)], place, int(depth))
+        work = engine.work
+        at_end[:] = time.perf_counter(), work.begun_for * cost.at(1) + work.stepped_for * cost.step
+
+    started = time.perf_counter()
+    for result in engine.run(stream(), order="finish"):
+        answered[result.key] = time.perf_counter()
+    seconds = time.perf_counter() - started
+    flops = engine.work.begun * cost.at(1) + engine.work.stepped * cost.step
+    if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
+        return Timed(seconds, seconds, count, flops, answered - read)
+    return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
+
+
+def _full_flops(model: IterativeModel, config: ModelConfig) -> float:
+    return measure(model, config.image_channels, config.image_size).flops_full_depth_cached
+
+
+def _full_rate(model: IterativeModel, images: Tensor, precision: Precision) -> float:
+    """Images per second of the plain loop: begin, T steps, one reading."""
+    device = device_of(model)
+
+    def once() -> None:
+        with torch.no_grad(), autocast(precision, device):
+            state = model.begin(images.to(device))
+            for _ in range(model.depth):
+                state = model.step(state)
+            model.read(state)
+
+    return len(images) / _best_seconds(once, rounds=1)
+
+
+def _best_seconds(action: Callable[[], None], least: float = 0.5, rounds: int = 3) -> float:
+    """The shortest of a few rounds, of at least `least` seconds in all."""
+    best, started, done = math.inf, time.perf_counter(), 0
+    while done < rounds or time.perf_counter() - started < least:
+        before = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - before)
+        done += 1
+    return best
+
+
+def _exit_test(model: IterativeModel, config: ModelConfig, batch: int, precision: Precision, seed: int) -> float:
+    """Reading an output, computing the signal and asking who stops, as a share of a step."""
+    images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
+                        generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad(), autocast(precision, device_of(model)):
+        state = model.step(model.begin(images.to(device_of(model))))._replace(step=None)
+        limits = torch.full((batch,), model.depth, device=state.hidden.device)
+        steps = torch.ones_like(limits)
+
+        def ask() -> None:
+            output, score_logit = model.read(state)
+            values, _ = NEVER.signal(Reading(steps, output, score_logit, None, None), ())
+            (NEVER.stops(values, steps) | (steps >= limits)).tolist()
+
+        def step() -> None:
+            model.step(state)
+
+        return _best_seconds(ask) / _best_seconds(step)
+
+
+def _starts_from_zero(model: IterativeModel) -> bool:
+    return hasattr(model, "_at_zero") and getattr(getattr(model, "config", model), "start", "zero") == "zero"
+
+
+def _against_vanilla(rows: list[Row]) -> list[Row]:
+    base = {row.batch: row.images_per_second for row in rows if row.model == "vanilla" and row.precision == "float32"}
+    return [row._replace(versus_vanilla=row.images_per_second / base[row.batch] if row.batch in base else None)
+            for row in rows]
+
+
+def as_json(result: Bench) -> dict[str, Any]:
+    """One object, times in seconds."""
+    return {**result._asdict(), "rows": [row._asdict() for row in result.rows]}
+
+
+def text(result: Bench) -> str:
+    """The same for a person."""
+    body = [[row.model, row.executor, str(row.batch), row.precision, f"{row.images_per_second:.1f}",
+             f"{row.speedup:.2f}", f"{row.ideal:.2f}", f"{row.efficiency:.3f}", f"{row.efficiency_whole:.3f}",
+             si(row.flops_per_image, "FLOP"), f"{row.p50:.3f}", f"{row.p99:.3f}",
+             "" if row.versus_vanilla is None else f"{row.versus_vanilla:.2f}"] for row in result.rows]
+    header = ["model", "executor", "batch", "precision", "images/s", "speed-up", "ideal", "efficiency", "with drain",
+              "FLOPs that ran", "p50 s", "p99 s", "÷ vanilla"]
+    return "\n".join([
+        f"{result.model} · depth {result.depth} · depths from {result.depths}: {result.mean_depth:.2f} ± "
+        f"{result.deviation:.2f} · {result.threads} threads", "", table(header, body), "",
+        f"The exit test takes {100 * result.exit_test:.1f} % of a step. Measured in {result.seconds:.0f} s."])

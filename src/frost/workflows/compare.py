@@ -1,0 +1,159 @@
+"""All stopping rules of a run in one protocol, for `frost evaluate RUN --policy …`.
+
+Thresholds come from the validation images, numbers from the images measured on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from frost.analysis.ceiling import FEATURES, ceiling_signal
+from frost.analysis.halting import HaltingRow, halting_table
+from frost.analysis.rules import (
+    PER_STEP,
+    Comparison,
+    Interval,
+    Oracles,
+    area,
+    compare,
+    depths_of,
+    distance_to_oracle,
+    judge,
+    oracles,
+    paired_difference,
+)
+from frost.analysis.traces import Traces, trace
+from frost.checkpoint import Run, weights_hash
+from frost.config import suggest
+from frost.core.trajectory import IterativeModel, Trajectory
+from frost.data.splits import Images
+from frost.halting.calibration import Calibration
+from frost.report.tables import percent, table
+from frost.workflows.calibrate import FRACTIONS, check_trained_for, prefers_per_step, trained_by
+from frost.workflows.dataset import batches_of
+from frost.workflows.progress import progress
+
+SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training
+CEILING = "ceiling"
+MATCHED = 0.01    # of T: how near a mean depth must be to the one that was asked for
+
+
+class Versus(NamedTuple):
+    """The best form of the learned score against the best rule that needs no training."""
+
+    fraction: float
+    ours: str
+    theirs: str
+    difference: Interval
+
+
+class Compared(NamedTuple):
+    """Every rule at every fraction of full depth."""
+
+    rows: dict[str, list[HaltingRow]]    # by rule, at quantiles
+    at_fraction: list[Comparison]
+    areas: dict[str, float]
+    distances: dict[str, float]          # to the agreement oracle, at its mean depth
+    oracle: Oracles
+    versus: list[Versus]
+
+
+def policies_of(run: Run) -> list[str]:
+    """Those that a run can answer: the score as it was taught, in both forms of thresholds, and the simple ones."""
+    score = trained_by(run)
+    return [score, f"{score}{PER_STEP}", *SIMPLE, f"confidence{PER_STEP}", "fixed"]
+
+
+def chosen(run: Run, names: Sequence[str]) -> list[str]:
+    """The rules that were asked for; `all` is all that the run can answer."""
+    known = policies_of(run)
+    if "all" in names:
+        return known
+    names = [name for name in names if name != "oracle"]    # is always shown
+    for name in names:
+        check_trained_for(run, name.removesuffix(PER_STEP))
+        if name not in known and name.removesuffix(PER_STEP) not in known:
+            raise ValueError(f"there is no stopping rule '{name}'. {suggest(name, [*known, 'oracle', 'all'])}")
+    return list(dict.fromkeys([*names, "fixed"]))    # the line to beat is always there
+
+
+def compared(run: Run, held_out: Images, measured: Images, policies: Sequence[str],
+             quantiles: Sequence[float]) -> Compared:
+    """Run the model over both splits and judge every rule."""
+    base = list(dict.fromkeys(name.removesuffix(PER_STEP) for name in policies))
+    wanted = list(dict.fromkeys([*base, *FEATURES] if trained_by(run) == "rank" else base))
+    then = _traced(run.model, held_out, wanted, "calibrating")
+    now = _traced(run.model, measured, wanted, "evaluating")
+    at_fraction = compare(policies, then, now, FRACTIONS)
+    if set(FEATURES) <= set(wanted) and now.depth > 1:
+        now.signals[CEILING] = ceiling_signal(now)
+        at_fraction += [judge(CEILING, fraction, depths_of(CEILING, now, now, max(1.0, fraction * now.depth)), now)
+                        for fraction in FRACTIONS]
+    rows = {name: _quantile_rows(run, name, then, now, quantiles) for name in policies
+            if not name.endswith(PER_STEP) and name != "fixed"}
+    return Compared(rows, at_fraction, {name: area(name, then, now) for name in policies},
+                    {name: distance_to_oracle(name, then, now) for name in policies}, oracles(now),
+                    _versus(run, policies, then, now))
+
+
+def as_json(result: Compared, depth: int) -> dict[str, Any]:
+    """The parts that `frost evaluate --policy` adds."""
+    return {
+        "at_fraction": [{"policy": row.policy, "fraction": row.fraction, "mean_depth": row.mean_depth,
+                         "accuracy": row.accuracy.value, "low": row.accuracy.low, "high": row.accuracy.high,
+                         "gain": row.gain.value, "gain_low": row.gain.low, "gain_high": row.gain.high,
+                         "is_matched": abs(row.mean_depth - row.fraction * depth) <= MATCHED * depth}
+                        for row in result.at_fraction],
+        "area": result.areas, "distance_to_oracle": result.distances, "oracle": result.oracle._asdict(),
+        "versus_simple": [{"fraction": row.fraction, "policy": row.ours, "simple": row.theirs,
+                           **row.difference._asdict()} for row in result.versus]}
+
+
+def text(result: Compared, depth: int) -> str:
+    """The same for a person."""
+    body = [[row.policy, f"{row.fraction:.2f}", f"{row.mean_depth:.2f}", percent(row.accuracy.value),
+             f"{100 * row.gain.value:+.2f}", f"[{100 * row.gain.low:+.2f}, {100 * row.gain.high:+.2f}]",
+             f"{100 * result.areas[row.policy]:.2f}" if row.policy in result.areas else "",
+             f"{100 * result.distances[row.policy]:+.2f}" if row.policy in result.distances else ""]
+            for row in sorted(result.at_fraction, key=lambda row: (row.fraction, -row.accuracy.value))]
+    oracle = result.oracle
+    lines = [f"At {row.fraction:.2f} of full depth {row.ours} is {100 * row.difference.value:+.2f} points "
+             f"[{100 * row.difference.low:+.2f}, {100 * row.difference.high:+.2f}] against {row.theirs}, the best "
+             "simple rule." for row in result.versus]
+    return "\n".join([
+        table(["policy", "of T", "mean depth", "accuracy", "gain", "95 % interval", "area", "to oracle"], body), "",
+        "gain: points above stopping every image at the same mean depth; intervals by paired bootstrap. area: mean",
+        "accuracy over all mean depths. to oracle: points lost against the agreement oracle at its mean depth.",
+        "ceiling: a classifier fitted to labels of this split; nobody can ship it.",
+        f"Oracles: the class no longer changes after step {oracle.agreement_depth:.2f} of {depth} in the mean "
+        f"({percent(oracle.agreement_accuracy)}); the first right step, {oracle.label_depth:.2f}, would give "
+        f"{percent(oracle.label_accuracy)}.", *lines])
+
+
+def _traced(model: IterativeModel, images: Images, names: Sequence[str], what: str) -> Traces:
+    with progress(what, len(images)) as report:
+        return trace(model, batches_of(images), images.labels, names, report)
+
+
+def _quantile_rows(run: Run, name: str, then: Traces, now: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:
+    calibration = Calibration.gather(then.signals[name], then.hits, weights_hash=weights_hash(run.model), rule=name)
+    return halting_table(Trajectory(None, now.outputs, now.signals[name]), now.labels, calibration, quantiles,
+                         now.signals[name])
+
+
+def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> list[Versus]:
+    """At each fraction, the forms are chosen on the held-out images, as a user would have to."""
+    ours = [name for name in policies if name.removesuffix(PER_STEP) == trained_by(run)]
+    theirs = [name for name in policies if name in SIMPLE]
+    if not ours or not theirs:
+        return []
+    learned = trained_by(run) + (PER_STEP if prefers_per_step(then, trained_by(run)) else "")
+    learned = learned if learned in ours else ours[0]
+    lines = []
+    for fraction in FRACTIONS:
+        wish = max(1.0, fraction * now.depth)
+        simple = max(theirs, key=lambda name: judge(name, fraction, depths_of(name, then, then, wish), then).gain.value)
+        first, second = depths_of(learned, then, now, wish), depths_of(simple, then, now, wish)
+        lines.append(Versus(fraction, learned, simple, paired_difference(first, second, now)))
+    return lines

@@ -1,0 +1,96 @@
+"""Thresholds by first passage: exact on the traces, and the best that can be had where each step has its own."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frost.halting.budget import (
+    bracket,
+    per_step_at_mean_depth,
+    per_step_at_price,
+    pooled_at_mean_depth,
+    stops_at,
+)
+
+
+def traces(seed: int, count: int = 300, depth: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Signals that grow with the step, and answers that are right more often where they are large."""
+    generator = np.random.default_rng(seed)
+    values = generator.normal(size=(count, depth)).cumsum(axis=1).astype(np.float32)
+    hits = generator.random((count, depth)) < 1 / (1 + np.exp(-values))
+    return values, hits
+
+
+def test_first_passage_by_hand():
+    values = np.array([[0.0, 2.0, 9.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=np.float32)
+    assert stops_at(values, (1.0,)).tolist() == [2, 1, 3]
+    assert stops_at(values, (9.0, -1.0, 0.0)).tolist() == [2, 2, 2]
+    assert stops_at(values, (math.inf,)).tolist() == [3, 3, 3]
+
+
+@given(st.integers(0, 1000), st.floats(1, 6))
+def test_a_mean_depth_is_reached_to_one_image_and_step(seed, wish):
+    values, _ = traces(seed)
+    reached = pooled_at_mean_depth(values, wish)
+    assert reached.mean_depth == pytest.approx(wish, abs=2.51 / len(values) + 1e-9)    # ties within a trace
+    assert reached.mean_depth == stops_at(values, reached.thresholds).mean()
+
+
+@given(st.integers(0, 200), st.floats(1, 6))
+def test_a_bracket_holds_the_wish(seed, wish):
+    values = np.round(traces(seed)[0])               # many equal values
+    shallow, deep = bracket(values, wish)
+    assert shallow.mean_depth <= wish + 1e-9
+    assert deep.mean_depth >= wish - 1e-9
+
+
+def test_the_pooled_quantile_is_not_the_share_that_stops():
+    """The reason for this file: half of all scores above the threshold does not mean half of the depth."""
+    values, _ = traces(0)
+    depth = stops_at(values, (float(np.quantile(values, 0.5)),)).mean()
+    assert abs(depth - (1 + 5 * 0.5)) > 0.2
+
+
+def test_thresholds_for_each_step_are_the_best_of_all_on_the_traces():
+    values, hits = traces(1, count=24, depth=3)
+    price = 0.05
+    worth = hits - price * np.arange(1, 4)
+
+    def value(thresholds: tuple[float, ...]) -> float:
+        return worth[np.arange(24), stops_at(values, thresholds) - 1].sum()
+
+    cuts = [[-math.inf, *np.sort(values[:, step]).tolist()] for step in range(2)]
+    best = max(value((first, second, 0.0)) for first, second in itertools.product(*cuts))
+    ours = value(per_step_at_price(values, hits, price).thresholds)
+    assert ours <= best + 1e-9
+    assert ours >= value(pooled_at_mean_depth(values, per_step_at_price(values, hits, price).mean_depth).thresholds)
+
+
+def test_a_threshold_for_each_step_is_no_worse_than_one_for_all():
+    values, hits = traces(2, count=4000)
+    values[:, 1] += 3.0                               # a step whose scores mean less than they say
+    for wish in (2.0, 3.0, 4.5):
+        accuracies = []
+        for reached in (per_step_at_mean_depth(values, hits, wish), pooled_at_mean_depth(values, wish)):
+            assert reached.mean_depth == pytest.approx(wish, abs=0.03)
+            accuracies.append(hits[np.arange(4000), stops_at(values, reached.thresholds) - 1].mean())
+        assert accuracies[0] >= accuracies[1]
+
+
+def test_the_ends_of_the_range():
+    values, hits = traces(3)
+    assert pooled_at_mean_depth(values, 1.0).mean_depth == 1.0
+    assert pooled_at_mean_depth(values, 6.0).mean_depth == 6.0
+    assert per_step_at_mean_depth(values, hits, 6.0).mean_depth == pytest.approx(6.0, abs=0.05)
+
+
+@pytest.mark.parametrize("wish", [0.5, 7.0, math.nan])
+def test_a_depth_that_cannot_be_is_refused(wish):
+    values, hits = traces(4)
+    for function in (lambda: pooled_at_mean_depth(values, wish), lambda: per_step_at_mean_depth(values, hits, wish)):
+        with pytest.raises(ValueError, match="between 1 and 6"):
+            function()
