@@ -36,6 +36,8 @@ def score_of(score_logit: Tensor) -> Tensor:
 
 def threshold_of(threshold_logit: float) -> float:
     """The threshold as a score in [0, 1] by (19), in double precision; −∞ gives 0 and +∞ gives 1."""
+    if math.isnan(threshold_logit):
+        return math.nan
     if threshold_logit >= 0:
         return 1.0 / (1.0 + math.exp(-threshold_logit))
     return math.exp(threshold_logit) / (1.0 + math.exp(threshold_logit))

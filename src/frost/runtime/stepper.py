@@ -16,7 +16,7 @@ from torch import Tensor
 from frost.core.precision import Precision, autocast, device_of
 from frost.core.trajectory import IterativeModel, State
 from frost.halting.policy import Policy
-from frost.halting.score import score_of
+from frost.halting.score import threshold_of
 from frost.halting.signals import Memory, Reading
 
 DIVERGED = "the model answers this image with NaN or infinity; it diverged"
@@ -72,7 +72,8 @@ class Live:
             return []
         index = torch.tensor(rows, device=self.output.device)
         outputs = self.output.index_select(0, index).float().cpu()
-        scores = score_of(self.score_logit.index_select(0, index).double()).tolist()
+        # one by one: a vectorised sigmoid rounds differently for another number of rows
+        scores = [threshold_of(logit) for logit in self.score_logit.index_select(0, index).double().tolist()]
         depths = self.depth.index_select(0, index).tolist()
         bad = self.is_bad.index_select(0, index).tolist()
         return [Result(key, None, depth, None, DIVERGED) if is_bad else Result(key, output, depth, score, None, is_late)
