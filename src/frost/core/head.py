@@ -5,9 +5,9 @@ The head is the same for FROST and for every baseline, so that they differ in th
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
-from frost.halting.score import LinearScore
+from frost.halting.score import Sees, make_score
 
 
 class Head(nn.Module):
@@ -16,10 +16,14 @@ class Head(nn.Module):
     Paper choice: D has no bias, so that D_λ = D holds exactly (17); it maps pooled x to the classes.
     """
 
-    def __init__(self, channels: int, classes: int) -> None:
+    def __init__(self, channels: int, classes: int, score_sees: Sees = "state") -> None:
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}.")
         self.readout = nn.Linear(channels, classes)
         self.feedthrough = nn.Linear(channels, classes, bias=False)
-        self.score = LinearScore(channels)
+        self.score = make_score(channels, score_sees)
+
+    def score_logit(self, features: Tensor, output: Tensor, isolate: bool = False) -> Tensor:
+        """The logit of the score (19), (b, c), (b, k) → (b,); isolated, its gradients do not reach the state."""
+        return self.score(features.detach() if isolate else features, output)

@@ -23,6 +23,7 @@ from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layo
 from frost.core.lipschitz import Bounded
 from frost.core.scaling import Scale, scaled_readout
 from frost.core.trajectory import IterativeModel, State
+from frost.halting.score import Sees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class FrostConfig:
     gate: Literal["interpolate", "add"] = "interpolate"   # which form of the gated rule
     start: Literal["zero", "stem"] = "zero"               # h_0; from zero, the first step costs nothing at inference
     rectify: bool = False          # pool the positive part of the normalised state only
+    score_sees: Sees = "state"     # what the halting score looks at: the state, as (19), or the output as well
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -103,7 +105,7 @@ class Frost(IterativeModel):
         with torch.no_grad():
             self.input_map.weight.mul_(self.rule.input_gain)
         self.norm: nn.Module = ChannelNorm(channels, self.config.rectify) if self.rule.normalises else nn.Identity()
-        self.head = Head(channels, classes)
+        self.head = Head(channels, classes, self.config.score_sees)
         self._at_zero = FrozenCache()
 
     def _begin(self, images: Tensor) -> State:
@@ -134,7 +136,7 @@ class Frost(IterativeModel):
         """y_t = C_λ(h_t) + D(x) (2), (16), (17), and the logit of the score (19)."""
         features = normalised_pool(self.norm, state.hidden)
         output = scaled_readout(self.head.readout, features, self.scale) + state.feedthrough
-        return output, self.head.score(features.detach() if isolate_score else features)
+        return output, self.head.score_logit(features, output, isolate_score)
 
     @property
     def lipschitz(self) -> float | None:

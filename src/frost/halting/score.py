@@ -1,4 +1,4 @@
-"""The linear halting score (§4.3, Eq. 19).
+"""The halting score (§4.3, Eq. 19): linear in the state, or in the state and in what the output says.
 
 The score travels as its logit: in float32 the sigmoid is exactly 1 from a logit of 17 on, and ranks, losses and
 thresholds would no longer tell such scores apart. `score_logit` is the logit; `score` always lies in [0, 1].
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import math
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
+
+Sees = Literal["state", "output"]    # what a score looks at: the state (the paper), or the output as well
 
 
 class LinearScore(nn.Module):
@@ -24,9 +28,46 @@ class LinearScore(nn.Module):
         super().__init__()
         self.linear = nn.Linear(channels, 1)
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """The score's logit, (b, c) → (b,)."""
+    def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
+        """The score's logit, (b, c), (b, k) → (b,); the output is not looked at."""
         return self.linear(pooled).squeeze(-1)
+
+
+class OutputScore(LinearScore):
+    """The linear score (19) on the state and on three numbers that say how decided the output is.
+
+        s_{i,t} = σ(w_sᵀ h_{i,t} + vᵀ φ(y_{i,t}) + b_s)
+        φ(y) = (p_(1) − p_(2),  log p_(1),  Σ_k p_k log p_k),   p = softmax(y)
+
+    How far the best class is ahead is not linear in the state, so (19) alone cannot see it. No gradient goes through φ:
+    the ranking must not bend the probabilities that it looks at. v starts at 0, where the score is the paper's.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.decided = nn.Linear(3, 1, bias=False)
+        nn.init.zeros_(self.decided.weight)
+
+    def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
+        """The score's logit, (b, c), (b, k) → (b,)."""
+        return super().forward(pooled, output) + self.decided(decidedness(output.detach())).squeeze(-1)
+
+
+def decidedness(output: Tensor) -> Tensor:
+    """φ(y): margin, log of the highest probability, entropy with its sign turned; (…, k) → (…, 3).
+
+    Made of row-wise kernels only, whose rounding does not depend on where in a batch an image lies.
+    """
+    logs = output.float().log_softmax(dim=-1)
+    chances = output.float().softmax(dim=-1)
+    first, second = chances.topk(2, dim=-1).values.unbind(dim=-1)
+    entropy = (chances * logs).nan_to_num(nan=0.0).sum(dim=-1)     # 0 · log 0 is 0
+    return torch.stack([first - second, logs.amax(dim=-1), entropy], dim=-1)
+
+
+def make_score(channels: int, sees: Sees) -> LinearScore:
+    """The score that a configuration names."""
+    return OutputScore(channels) if sees == "output" else LinearScore(channels)
 
 
 def score_of(score_logit: Tensor) -> Tensor:

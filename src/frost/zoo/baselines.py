@@ -18,19 +18,21 @@ from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head
 from frost.core.layout import ChannelMap, ChannelNorm, default_layout, normalised_pool, pool
 from frost.core.trajectory import IterativeModel, State
+from frost.halting.score import Sees
 
 
 class Baseline(IterativeModel):
     """Stem, normalisation and head that the baselines share; y_t = C(h_t) + D(x) (2)."""
 
-    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int, rectify: bool = False) -> None:
+    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int, rectify: bool = False,
+                 score_sees: Sees = "state") -> None:
         super().__init__()
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
         self.depth = depth
         self.stem = stem
         self.norm: nn.Module = ChannelNorm(channels, rectify)
-        self.head = Head(channels, classes)
+        self.head = Head(channels, classes, score_sees)
 
     def _begin(self, images: Tensor) -> State:
         """h_0 = x, and D(x)."""
@@ -40,8 +42,8 @@ class Baseline(IterativeModel):
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
         features = normalised_pool(self.norm, state.hidden)
-        score_logit = self.head.score(features.detach() if isolate_score else features)
-        return self.head.readout(features) + state.feedthrough, score_logit
+        output = self.head.readout(features) + state.feedthrough
+        return output, self.head.score_logit(features, output, isolate_score)
 
     def _moved(self, state: State, hidden: Tensor) -> State:
         return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
@@ -53,8 +55,8 @@ class Vanilla(Baseline):
     stationary = False
 
     def __init__(self, stem: nn.Module, make_branch: Callable[[], nn.Module], *, channels: int, classes: int,
-                 depth: int, rectify: bool = False) -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
+                 depth: int, rectify: bool = False, score_sees: Sees = "state") -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
         self.transitions = nn.ModuleList(make_branch() for _ in range(depth))
 
     def step(self, state: State) -> State:
@@ -72,8 +74,8 @@ class Recurrent(Baseline):
     """One shared block, applied T times."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
-                 rectify: bool = False) -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
+                 rectify: bool = False, score_sees: Sees = "state") -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
         self.transition = transition
 
     def step(self, state: State) -> State:
@@ -85,8 +87,8 @@ class BasicSSM(Baseline):
     """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
-                 start: str = "zero", rectify: bool = False) -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify)
+                 start: str = "zero", rectify: bool = False, score_sees: Sees = "state") -> None:
+        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
         self.transition = transition
         self.input_map = ChannelMap(channels, channels)
         self.start = start

@@ -174,11 +174,11 @@ def _assembled(config: ModelConfig, parts: Parts) -> IterativeModel:
     if config.architecture == "frost":
         transition = {"contractive": parts.contractive, "theorem": parts.theorem}.get(config.rule, parts.branch)
         return Frost(parts.stem(), transition(), config=config, **shape)
+    own: dict[str, Any] = {"depth": config.depth, "rectify": config.rectify, "score_sees": config.score_sees}
     if config.architecture == "vanilla":
-        return Vanilla(parts.stem(), parts.branch, depth=config.depth, rectify=config.rectify, **shape)
+        return Vanilla(parts.stem(), parts.branch, **own, **shape)
     if config.architecture == "recurrent":
-        return Recurrent(parts.stem(), parts.branch(), depth=config.depth, rectify=config.rectify, **shape)
+        return Recurrent(parts.stem(), parts.branch(), **own, **shape)
     if config.folded_start:
         return fold(Frost(parts.stem(), parts.branch(), config=config, **shape))
-    return BasicSSM(parts.stem(), parts.branch(), depth=config.depth, start=config.start,
-                    rectify=config.rectify, **shape)
+    return BasicSSM(parts.stem(), parts.branch(), start=config.start, **own, **shape)
