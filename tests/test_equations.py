@@ -39,7 +39,7 @@ from frost.core.trajectory import State, Trajectory
 from frost.halting.calibration import Calibration
 from frost.halting.policy import first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
-from frost.halting.score import LinearScore, score_of, threshold_of
+from frost.halting.score import LinearScore, OutputScore, score_of, threshold_of
 from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, task_loss
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
@@ -344,9 +344,20 @@ def test_eq19_the_score_is_the_sigmoid_of_a_linear_map():
     score = LinearScore(2)
     score.linear.weight.data = torch.tensor([[1.0, -2.0]])
     score.linear.bias.data = torch.tensor([0.5])
-    logit = score(torch.tensor([[3.0, 1.0]]))
+    logit = score(torch.tensor([[3.0, 1.0]]), torch.zeros(1, 2))
     assert_close(logit, torch.tensor([1.5]))
     assert_close(score_of(logit), torch.tensor([1 / (1 + math.exp(-1.5))]))
+
+
+def test_eq19_a_score_may_see_how_decided_the_output_is():
+    score = OutputScore(2)
+    score.linear.weight.data = torch.tensor([[1.0, -2.0]])
+    score.linear.bias.data = torch.tensor([0.5])
+    state, output = torch.tensor([[3.0, 1.0]]), torch.log(torch.tensor([[0.75, 0.25]]))
+    assert_close(score(state, output), torch.tensor([1.5]))                     # it starts as the paper's
+    score.decided.weight.data = torch.tensor([[1.0, 10.0, 100.0]])
+    minus_entropy = 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
+    assert_close(score(state, output), torch.tensor([1.5 + 0.5 + 10 * math.log(0.75) + 100 * minus_entropy]))
 
 
 @pytest.mark.parametrize("logit", [-3.0, 0.0, 2.0])

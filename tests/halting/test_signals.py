@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from frost.halting.policy import AtDepth, Rule, agreement_oracle, depth_under, first_passage, label_oracle
-from frost.halting.signals import SIGNALS, Reading, along
+from frost.halting.score import OutputScore
+from frost.halting.signals import SIGNALS, Reading, along, each_alone
 
 # one image, three steps, two classes: p = (½, ½), (¾, ¼), (¼, ¾)
 OUTPUTS = torch.log(torch.tensor([[[0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]]))
@@ -29,6 +30,54 @@ STATES = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [3.0, 16.0]]])
 def test_a_signal_by_hand(name, expected):
     values = along(SIGNALS[name], OUTPUTS, SCORES, STATES)
     assert values[0].tolist() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("slots", [2, 3, 5, 7, 13, 16, 33, 100])
+def test_an_image_has_the_same_bits_in_every_row(name, slots):
+    """A vectorised loop rounds the last few elements of a tensor in its own way; no signal may show it."""
+    generator = torch.Generator().manual_seed(slots)
+    outputs, scores = 4 * torch.randn(slots, 2, 101, generator=generator), torch.randn(slots, 2, generator=generator)
+    states = torch.randn(slots, 2, 5, 3, 3, generator=generator)
+    expected = along(SIGNALS[name], outputs, scores, states)
+    for shift in range(1, slots, max(1, slots // 8)):
+        moved = along(SIGNALS[name], outputs.roll(shift, 0), scores.roll(shift, 0), states.roll(shift, 0))
+        assert torch.equal(moved.roll(-shift, 0), expected)
+
+
+def test_the_control_a_plain_elementwise_function_does_depend_on_the_row():
+    """Else the test above proves nothing on this machine."""
+    numbers = torch.linspace(-9, 9, 331)
+    functions = (torch.sigmoid, torch.log1p, torch.nn.functional.softplus, torch.exp)
+    plain = [all(torch.equal(function(numbers[:size].abs())[-3:], function(numbers.abs())[:size][-3:])
+                 for size in range(8, 300)) for function in functions]
+    alone = [all(torch.equal(each_alone(function, numbers[:size].abs())[-3:],
+                             each_alone(function, numbers.abs())[:size][-3:]) for size in range(8, 300))
+             for function in functions]
+    assert all(alone)
+    if torch.backends.cpu.get_cpu_capability() != "DEFAULT":
+        assert not all(plain)
+
+
+@pytest.mark.parametrize("slots", [2, 3, 5, 13, 16, 33])
+def test_a_score_that_sees_the_output_has_the_same_bits_in_every_row(slots):
+    torch.manual_seed(slots)
+    score = OutputScore(192)
+    torch.nn.init.normal_(score.decided.weight)
+    pooled, outputs = torch.rand(slots, 192), 4 * torch.randn(slots, 100)
+    with torch.no_grad():
+        expected = score(pooled, outputs)
+        for shift in range(1, slots):
+            assert torch.equal(score(pooled.roll(shift, 0), outputs.roll(shift, 0)).roll(-shift, 0), expected)
+
+
+def test_ranking_does_not_bend_the_probabilities_that_the_score_looks_at():
+    score = OutputScore(3)
+    torch.nn.init.ones_(score.decided.weight)
+    pooled, outputs = torch.randn(4, 3, requires_grad=True), torch.randn(4, 5, requires_grad=True)
+    score(pooled, outputs).sum().backward()
+    assert outputs.grad is None
+    assert pooled.grad is not None
 
 
 @pytest.mark.parametrize("name", SIGNALS)

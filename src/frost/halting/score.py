@@ -29,8 +29,11 @@ class LinearScore(nn.Module):
         self.linear = nn.Linear(channels, 1)
 
     def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
-        """The score's logit, (b, c), (b, k) → (b,); the output is not looked at."""
-        return self.linear(pooled).squeeze(-1)
+        """The score's logit, (b, c), (b, k) → (b,); the output is not looked at.
+
+        Multiplied and summed row by row: the product of a matrix and a vector rounds a row by its place in the batch.
+        """
+        return (pooled * self.linear.weight[0]).sum(dim=-1) + self.linear.bias
 
 
 class OutputScore(LinearScore):

@@ -8,14 +8,16 @@ the image's state and move both together. The same code runs along a stored traj
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.halting.score import threshold_of
+from frost.halting.score import decidedness, threshold_of
 
 Memory = tuple[Tensor, ...]
+LANES = 64    # elements; a multiple of what a vectorised loop takes at a time on any processor that we know
 
 
 class Reading(NamedTuple):
@@ -68,10 +70,10 @@ class Confidence(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """log max_k p_k = −log(1 + Σ_{j≠k} exp(y_j − y_k)), which stays below 0 where the probability rounds to 1."""
-        outputs = reading.output.float()
-        top, place = outputs.max(dim=-1, keepdim=True)
-        others = (outputs - top).exp().scatter(-1, place, 0.0).sum(dim=-1)
-        return -others.log1p(), memory
+        chances = reading.output.float().softmax(dim=-1)
+        top, place = chances.max(dim=-1, keepdim=True)
+        others = (chances / top).scatter(-1, place, 0.0).sum(dim=-1)
+        return -each_alone(torch.log1p, others), memory
 
     def threshold_shown(self, threshold: float) -> float:
         """A probability."""
@@ -85,8 +87,7 @@ class Entropy(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """Σ_k p_k log p_k."""
-        logs = reading.output.float().log_softmax(dim=-1)
-        return (logs.exp() * logs).nan_to_num(nan=0.0).sum(dim=-1), memory    # 0 · log 0 is 0
+        return decidedness(reading.output)[:, 2], memory
 
     def threshold_shown(self, threshold: float) -> float:
         """An entropy in nats, below which an image stops."""
@@ -100,8 +101,7 @@ class Margin(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """p_(1) − p_(2)."""
-        first, second = reading.output.float().softmax(dim=-1).topk(2, dim=-1).values.unbind(dim=-1)
-        return first - second, memory
+        return decidedness(reading.output)[:, 0], memory
 
 
 class Patience(Signal):
@@ -180,7 +180,7 @@ class Act(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """Σ_{s ≤ t} σ(z_s)."""
-        total = memory[0] + torch.sigmoid(reading.score_logit.float())
+        total = memory[0] + each_alone(torch.sigmoid, reading.score_logit.float())
         return total, (total,)
 
 
@@ -195,7 +195,7 @@ class Ponder(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """−log Π_{s ≤ t} (1 − σ(z_s)), which grows with the probability of having halted."""
-        total = memory[0] + torch.nn.functional.softplus(reading.score_logit.float())    # −log(1 − σ(z))
+        total = memory[0] + each_alone(torch.nn.functional.softplus, reading.score_logit.float())    # −log(1 − σ(z))
         return total, (total,)
 
     def threshold_shown(self, threshold: float) -> float:
@@ -224,6 +224,15 @@ def along(signal: Signal, outputs: Tensor, score_logits: Tensor, states: Tensor 
         value, memory = signal(reading, memory)
         values.append(value)
     return torch.stack(values, dim=1)
+
+
+def each_alone(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    """An elementwise function of (b,) whose rounding does not depend on an image's place in the batch.
+
+    A vectorised loop computes the last few elements of a tensor by other instructions, which round differently. Here
+    every image fills a row of its own, so that none is among the last few.
+    """
+    return function(numbers[:, None].repeat(1, LANES))[:, 0]
 
 
 def _states(reading: Reading) -> tuple[Tensor, Tensor]:
