@@ -133,7 +133,8 @@ def cifar100_cpu() -> RunConfig:
                       standardise=True, standardise_weights=True, deep_stem=True, score_sees="output"),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15),
         train=TrainConfig(epochs=30, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05,
-                          deep_supervision=2.0, average=0.998, augment=Augmentation(shift=4, flip=True), validate_every=2),
+                          deep_supervision=2.0, average=0.998, augment=Augmentation(shift=4, flip=True),
+                          validate_every=2),
     )
 
 

@@ -7,7 +7,6 @@ thresholds would no longer tell such scores apart. `score_logit` is the logit; `
 from __future__ import annotations
 
 import math
-
 from typing import Literal
 
 import torch
