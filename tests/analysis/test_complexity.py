@@ -16,7 +16,7 @@ def measured(config: ModelConfig):
 
 
 def test_vit_block_by_arithmetic():
-    # n = 197 tokens of c = 768: q, k, v and output 4c², MLP 8c², two attention products n·c each, times 2n; and C; s is no product of matrices
+    # n = 197 tokens of c = 768: q, k, v and output 4c², MLP 8c², two attention products n·c each, times 2n; and C
     n, c = 197, 768
     block = 2 * n * 12 * c * c + 4 * n * n * c
     assert measured(named("recurrent-vit-b16")).flops_per_step == block + 2 * c * 100
