@@ -18,7 +18,7 @@ from frost.core.trajectory import IterativeModel
 from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
-from frost.zoo.resnet import Bottleneck, ResNetStem
+from frost.zoo.resnet import Bottleneck, LightStem, ResNetStem, Separable
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
 LEAKY_GAIN = 3.0  # of g at the start: what a state moves towards is then larger than what the input adds each step
@@ -42,6 +42,8 @@ class ModelConfig(FrostConfig):
     bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
     dilation: int = 1          # ResNet; as above
     deep_stem: bool = False    # ResNet with patch 4: three convolutions for small images, instead of ImageNet's stem
+    light_stem: bool = False   # ResNet with patch 4: two small convolutions instead, so that the steps do the work
+    separable: bool = False    # ResNet: one layer a step, depthwise 3×3 and 1×1, instead of a bottleneck
     standardise_weights: bool = False  # ResNet: kernels of mean 0 in the branch, so that no constant builds up
     kappa: float = 0.9         # Lipschitz constant of g under the contractive rule
     leaky: bool = False        # A(h) = g(h) − h, with the backbone's branch as g: the state forgets (frost, basic-ssm)
@@ -64,6 +66,9 @@ class ModelConfig(FrostConfig):
                              f"pairs of channels; got {self.channels} and {self.expansion}.")
         if not 0.0 < self.kappa < 1.0:
             raise ValueError(f"kappa must lie in (0, 1), got {self.kappa}; it bounds the contractive transition.")
+        if self.light_stem and (self.deep_stem or self.patch != 4):
+            raise ValueError(f"light_stem has stride 4 and excludes deep_stem; got patch {self.patch} and deep_stem "
+                             f"{self.deep_stem}.")
         if self.leaky and self.rule in ("contractive", "theorem"):
             raise ValueError(f"leaky is for the rules 'residual' and 'gated'; '{self.rule}' forgets by itself.")
         if self.folded_start and self.architecture != "basic-ssm":
@@ -81,8 +86,10 @@ class Parts(NamedTuple):
 
 def _resnet(c: ModelConfig) -> Parts:
     return Parts(
-        stem=lambda: ResNetStem(c.image_channels, c.channels, c.patch, c.deep_stem),
-        branch=lambda: Bottleneck(c.channels, c.bottleneck, c.dilation, c.standardise_weights),
+        stem=lambda: (LightStem(c.image_channels, c.channels) if c.light_stem else
+                      ResNetStem(c.image_channels, c.channels, c.patch, c.deep_stem)),
+        branch=lambda: (Separable(c.channels, c.dilation, c.standardise_weights) if c.separable else
+                        Bottleneck(c.channels, c.bottleneck, c.dilation, c.standardise_weights)),
         contractive=lambda: bounded.contractive_conv(c.channels, c.kappa),
         theorem=lambda: bounded.theorem_conv(c.channels))
 

@@ -63,6 +63,34 @@ class Bottleneck(nn.Sequential):
         )
 
 
+class Separable(nn.Sequential):
+    """A weak and cheap branch A: normalise, ReLU, a 3×3 convolution of each channel by itself, 1×1; keeps the shape.
+
+    A bottleneck is a network of three layers, so that one step does most of what can be done with its weights and the
+    next ones little. One layer a step leaves work for many steps, which is what adaptive depth lives on.
+    """
+
+    def __init__(self, channels: int, dilation: int = 1, standardise_weights: bool = False) -> None:
+        mix = StandardConv2d(channels, channels, 1) if standardise_weights else nn.Conv2d(channels, channels, 1,
+                                                                                           bias=False)
+        super().__init__(
+            group_norm(channels), nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=dilation, dilation=dilation, groups=channels, bias=False), mix)
+
+
+class LightStem(nn.Sequential):
+    """Images → a map of `channels` at a quarter of their size by two small convolutions, so that the steps do the work.
+
+    BatchNorm, as in the deep stem: it runs once per image, so that no depth shares its statistics.
+    """
+
+    def __init__(self, image_channels: int, channels: int) -> None:
+        width = max(16, channels // 8)
+        super().__init__(
+            nn.Conv2d(image_channels, width, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, channels, 2, stride=2, bias=False), nn.BatchNorm2d(channels))
+
+
 class ResNetStem(nn.Module):
     """Images → a map of `channels` at 1/stride of their size.
 
