@@ -80,13 +80,32 @@ class FrozenCache:
 
 
 def value_at_zero(cache: FrozenCache, module: nn.Module, like: Tensor) -> Tensor:
-    """module(0) for states of this shape: the same for every image, so computed for one and shared by the batch."""
+    """module(0) for states of this shape: the same for every image, so computed for one and shared by the batch.
+
+    With gradients it is computed anew, also for one image, whose gradient is then the sum over the batch; for all where
+    the module may draw at random or look across the batch.
+    """
     if torch.is_grad_enabled() or any(part.training for part in module.modules()):
-        return module(like)    # a first step that is trained, or that dropout makes random, is computed
+        zero = module(like.new_zeros(1, *like.shape[1:]) if treats_images_alike(module) else like)
+        return _shared(zero, like)
     zero = cache.get([*module.parameters(), *module.buffers()], (like.shape[1:], like.dtype, like.device),
                      lambda: module(like.new_zeros(1, *like.shape[1:])))
+    return _shared(zero, like)
+
+
+def _shared(zero: Tensor, like: Tensor) -> Tensor:
     # what is no tensor, or has another shape, goes back as it is: the caller knows the sentence for it
     return zero.expand_as(like) if isinstance(zero, Tensor) and zero.shape[1:] == like.shape[1:] else zero
+
+
+def treats_images_alike(module: nn.Module) -> bool:
+    """Whether equal images surely get equal values: only parts of PyTorch and of ours, none random or across the batch.
+
+    A class of the user's own may do anything in its forward pass, so it is not counted on.
+    """
+    random = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
+    return all(type(part).__module__.startswith(("torch.nn.modules.", "frost."))
+               and not (isinstance(part, random) and part.training) for part in module.modules())
 
 
 def forget(module: nn.Module) -> None:
