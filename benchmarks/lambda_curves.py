@@ -18,7 +18,7 @@ from typing import Any
 from frost.config import override
 from frost.recipes import recipe
 from frost.training.logbook import read
-from frost.workflows.runfolder import LOGBOOK
+from frost.training.records import LOGBOOK
 from frost.workflows.train import train
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lambda.json"

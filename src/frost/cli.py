@@ -71,6 +71,13 @@ def _train_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("--tensorboard", action="store_true", help="write event files to RUN/tensorboard as well")
 
 
+def _launch_options(words: argparse.ArgumentParser) -> None:
+    words.add_argument("-n", "--processes", type=int, required=True, metavar="N", help="processes on this machine")
+    words.add_argument("--retries", type=int, default=3, metavar="N",
+                       help="times to go on with --resume after a process has died (default: %(default)s)")
+    words.add_argument("command", nargs=argparse.REMAINDER, metavar="train …", help="what each of them runs")
+
+
 def _add_data(words: argparse.ArgumentParser) -> None:
     words.add_argument("--data", type=Path, metavar="DIR", help="folder with the data set (default: the cache folder)")
     words.add_argument("--download", action="store_true", help="fetch a public data set that is missing")
@@ -148,6 +155,15 @@ def _train(arguments: argparse.Namespace) -> Answer:
     return result.to_json(), text(result)
 
 
+def _launch(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.launch import launch
+
+    result = launch(arguments.processes, arguments.command, arguments.retries)
+    if result.status:
+        raise SystemExit(result.status)
+    return result._asdict(), f"All processes have ended well; restarts: {result.restarts}."
+
+
 def _recipes(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.recipes import as_json, as_text
 
@@ -198,6 +214,7 @@ VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
     "recipes": Verb("named runs, one line each", _recipes, None, False),
     "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
+    "launch": Verb("several processes that train together, started again when one dies", _launch, _launch_options, False),
     "calibrate": Verb("gather a stopping rule's scores on held-out images, and keep them in the run", _calibrate,
                       _calibrate_options, False),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
@@ -236,16 +253,20 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     try:
         as_json, as_text = verb.action(arguments)
     except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted.", getattr(stop, "status", 130))
+        return _complain(str(stop) or "interrupted.", getattr(stop, "status", 130), of_all=True)
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
-        return _complain(str(error), 2)
+        return _complain(str(error), 2, of_all=isinstance(error, FloatingPointError))
     except Exception as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
+        if type(error).__name__ in ("PeerLost", "EndedElsewhere"):    # by name: most verbs do without torch
+            return _complain(str(error), getattr(error, "status", 1), of_all=not str(error))
         first = (str(error).splitlines() or [""])[0]
         return _complain(f"{type(error).__name__}: {first} (FROST_TRACEBACK=1 shows where)", 1)
+    if _rank() > 0:
+        return 0    # the first process speaks for all
     try:
         print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
     except BrokenPipeError:
@@ -253,7 +274,17 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _complain(sentence: str, status: int) -> int:
+def _rank() -> int:
+    """Which of several processes this is, by the environment that torchrun and `frost launch` set."""
+    rank = os.environ.get("RANK", "0")
+    return int(rank) if rank.isdecimal() else 0
+
+
+def _complain(sentence: str, status: int, of_all: bool = False) -> int:
+    """Say what is wrong; what all processes would say alike, the first one says."""
+    rank = _rank()
+    if of_all and rank > 0:
+        return status
     with contextlib.suppress(OSError, ValueError):
-        print(f"frost: {sentence}", file=sys.stderr)
+        print(f"frost: {f'process {rank}: ' if rank else ''}{sentence}", file=sys.stderr)
     return status

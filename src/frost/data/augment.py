@@ -41,6 +41,11 @@ class Augmentation:
             raise ValueError("rand_augment and erase need kornia: pip install 'frost-ssm[train]'; or set both to 0.")
 
 
+def looks_across(how: Augmentation) -> bool:
+    """Whether an image cannot be changed without the rest of its batch: it is mixed, or kornia draws for all at once."""
+    return how.mix != "none" or bool(how.rand_augment or how.erase)
+
+
 class Mixed(NamedTuple):
     """Labels of a mixed batch: each image is `share` of its own class and the rest of its partner's."""
 
@@ -48,12 +53,19 @@ class Mixed(NamedTuple):
     share: float
 
 
-def augmented(images: Tensor, labels: Tensor, how: Augmentation, generator: torch.Generator) -> tuple[Tensor,
-                                                                                                       Mixed | None]:
-    """Images (b, c, h, w) in [0, 1] → the same, changed; and the labels' partners if the batch was mixed."""
-    images = random_shift(images, how.shift, generator)
+def augmented(images: Tensor, labels: Tensor, how: Augmentation, generator: torch.Generator,
+              part: slice | None = None) -> tuple[Tensor, Mixed | None]:
+    """Images (b, c, h, w) in [0, 1] → the same, changed; and the labels' partners if the batch was mixed.
+
+    Args:
+        labels: of the whole batch.
+        part: which rows of a larger batch these images are, where several processes share one. What is random is drawn
+            for the whole batch, so that their number changes nothing; not for what `looks_across` the batch.
+    """
+    rows = part or slice(0, len(labels))
+    images = random_shift(images, how.shift, generator, len(labels), rows)
     if how.flip:
-        images = random_flip(images, generator)
+        images = random_flip(images, generator, len(labels), rows)
     if how.rand_augment or how.erase:
         images = _by_kornia(images, how, generator)
     if how.mix == "none" or float(torch.rand((), generator=generator)) >= how.mix_share:
@@ -61,13 +73,14 @@ def augmented(images: Tensor, labels: Tensor, how: Augmentation, generator: torc
     return mixed(images, labels, how.mix, generator)
 
 
-def random_shift(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
+def random_shift(images: Tensor, most: int, generator: torch.Generator, whole: int | None = None,
+                 rows: slice = slice(None)) -> Tensor:
     """Move each image by up to `most` pixels either way, zeros coming in, (b, c, h, w) → the same."""
     if most == 0:
         return images
     batch, _, height, width = images.shape
     padded = F.pad(images, (most, most, most, most))
-    offsets = torch.randint(0, 2 * most + 1, (2, batch), generator=generator).to(images.device)
+    offsets = torch.randint(0, 2 * most + 1, (2, whole or batch), generator=generator)[:, rows].to(images.device)
     rows = offsets[0][:, None] + torch.arange(height, device=images.device)        # (b, h)
     columns = offsets[1][:, None] + torch.arange(width, device=images.device)      # (b, w)
     batches = torch.arange(batch, device=images.device)[:, None, None]
@@ -75,9 +88,10 @@ def random_shift(images: Tensor, most: int, generator: torch.Generator) -> Tenso
     return moved.permute(0, 3, 1, 2).contiguous()
 
 
-def random_flip(images: Tensor, generator: torch.Generator) -> Tensor:
+def random_flip(images: Tensor, generator: torch.Generator, whole: int | None = None,
+                rows: slice = slice(None)) -> Tensor:
     """Swap left and right in about half of the images."""
-    flipped = torch.rand(images.shape[0], generator=generator).to(images.device) < 0.5
+    flipped = torch.rand(whole or images.shape[0], generator=generator)[rows].to(images.device) < 0.5
     return torch.where(flipped[:, None, None, None], images.flip(3), images)
 
 

@@ -20,6 +20,7 @@ class HaltingConfig:
     ponder_weight: float = 0.01                        # ACT: price of a step; PonderNet: weight of the prior
     ponder_prior: float = 0.25                         # PonderNet: chance to halt at each step before anything is seen
     rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to win, ℓ_{i,t} − ℓ_{i,T}
+    ranks: Literal["gathered", "local"] = "gathered"   # over the images of all processes, or of each by itself
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
     hard_fraction: float = 0.25

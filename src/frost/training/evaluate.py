@@ -13,6 +13,7 @@ from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import Images
 from frost.training.objective import step_losses
+from frost.training.team import Team
 
 Report = Callable[[int, str], None]    # images done, and a text
 
@@ -22,6 +23,35 @@ class Validation(NamedTuple):
 
     accuracy: list[float]   # t = 1…T
     loss: list[float]
+
+
+def run_shared(model: IterativeModel, images: Images, batch: int, team: Team,
+               report: Report | None = None) -> Trajectory:
+    """`run_frozen` by several processes, each taking every so-many-th batch; all get the whole, bit for bit as one would.
+
+    All report equally often, whether they had a batch or not, so that they can agree on something.
+    """
+    if team.size == 1:
+        return run_frozen(model, images, batch, report=report)
+    batches = torch.arange(len(images)).split(batch)
+    parts: list[Trajectory] = []
+    rows: list[Tensor] = []
+    for first in range(0, len(batches), team.size):
+        if first + team.rank < len(batches):
+            rows.append(batches[first + team.rank])
+            parts.append(run_frozen(model, images.batch(rows[-1]), batch))
+        if report is not None:
+            report(min((first + team.size) * batch, len(images)), "")
+    if not parts:    # fewer batches than processes
+        rows, parts = [batches[0][:0]], [_none_of(run_frozen(model, images.batch(batches[0][:1]), 1))]
+    place = torch.cat(rows)
+    outputs, score_logits = (team.filled(torch.cat(mine), place, len(images)) for mine in (
+        [part.outputs for part in parts], [part.score_logits for part in parts]))
+    return Trajectory(None, outputs, score_logits)
+
+
+def _none_of(trajectory: Trajectory) -> Trajectory:
+    return trajectory._replace(outputs=trajectory.outputs[:0], score_logits=trajectory.score_logits[:0])
 
 
 def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256, keep_states: bool = False,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from frost.core.model import Frost
 from frost.core.precision import Precision, autocast, device_of, resolve_precision
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.data.augment import augmented
+from frost.data.augment import Mixed, augmented, looks_across
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
@@ -28,6 +28,7 @@ from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
 from frost.training.settings import TrainConfig
+from frost.training.team import Team
 
 
 class StepRecord(NamedTuple):
@@ -64,13 +65,15 @@ class Training:
     optimizer: torch.optim.Optimizer
     precision: Precision
     step: int = 0          # steps taken
+    team: Team = Team()    # the processes that share each batch
 
     @classmethod
-    def begin(cls, model: IterativeModel, config: TrainConfig) -> Training:
+    def begin(cls, model: IterativeModel, config: TrainConfig, team: Team | None = None) -> Training:
         """Before the first step."""
         precision = resolve_precision(config.precision, device_of(model))
         average = begin_average(model) if config.average else None
-        return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision)
+        return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision,
+                   team=team or Team())
 
     @property
     def result(self) -> IterativeModel:
@@ -78,9 +81,9 @@ class Training:
         return self.model if self.average is None else self.average
 
 
-def steps_in(data: Images, config: TrainConfig) -> tuple[int, int]:
-    """Steps in an epoch, and in the whole training."""
-    batches = -(-len(data) // config.batch)
+def steps_in(data: Images, config: TrainConfig, processes: int = 1) -> tuple[int, int]:
+    """Steps in an epoch, and in the whole training; each process takes `config.batch` images a step."""
+    batches = -(-len(data) // (config.batch * processes))
     return batches, config.epochs * batches
 
 
@@ -93,14 +96,14 @@ def fit(model: IterativeModel, data: Images, config: TrainConfig, halting: Halti
 def go_on(training: Training, data: Images, config: TrainConfig, halting: HaltingConfig,
           watch: Watcher | None = None) -> Iterator[StepRecord]:
     """Train from where it stands to the last step; a record after every step, when weights and optimizer are whole."""
-    batches, steps = steps_in(data, config)
+    batches, steps = steps_in(data, config, training.team.size)
     training.model.train()
     if config.compile:
         training.model.compile()
     has_warned = False
     for epoch in range(training.step // batches + 1, config.epochs + 1):
         order = torch.randperm(len(data), generator=_generator(config.seed, 1, epoch))
-        for rows in order.split(config.batch)[training.step - (epoch - 1) * batches:]:
+        for rows in order.split(config.batch * training.team.size)[training.step - (epoch - 1) * batches:]:
             with explained_memory(config.batch):
                 record, trajectory = _train_step(training, data, rows, config, halting, steps, epoch)
             if watch is not None:
@@ -114,24 +117,26 @@ def go_on(training: Training, data: Images, config: TrainConfig, halting: Haltin
 
 def _train_step(training: Training, data: Images, rows: Tensor, config: TrainConfig, halting: HaltingConfig, steps: int,
                 epoch: int) -> tuple[StepRecord, Trajectory]:
-    model, optimizer, step = training.model, training.optimizer, training.step + 1
-    device = device_of(model)
+    """One step on the images of `rows`, of which this process computes its part."""
+    model, optimizer, team, step = training.model, training.optimizer, training.team, training.step + 1
+    device, part = device_of(model), team.part(len(rows))
     rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
     for group in optimizer.param_groups:
         group["lr"] = rate
     labels = data.labels[rows].to(device)
-    images, mixed = augmented(data.batch(rows).to(device), labels, config.augment, _generator(config.seed, 2, step))
+    images, mixed = _images(data, rows, labels, part, config, _generator(config.seed, 2, step))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(_mixed(config.seed, 3, step))    # for what a block may draw, such as dropout
+        own = (team.rank,) if team.size > 1 else ()
+        torch.manual_seed(_mixed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
         with autocast(training.precision, device):
-            trajectory = _trajectory(model, images, _depth_of(model, config, step), halting, config)
-    loss = objective(trajectory, labels, halting, label_smoothing=config.label_smoothing,
-                     deep_supervision=config.deep_supervision, mixed=mixed)
+            mine = _trajectory(model, images, _depth_of(model, config, step), halting, config)
+    loss, whole = _loss(team, mine, labels, part, mixed, config, halting)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {_which(rows)}; "
                                  "lower train.learning_rate, in a new --out.")
     optimizer.zero_grad(set_to_none=True)
     loss.total.backward()
+    team.sum_gradients(model)
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     if not torch.isfinite(norm):
         raise FloatingPointError(f"a gradient is not finite at step {step}, {_which(rows)}; "
@@ -140,8 +145,41 @@ def _train_step(training: Training, data: Images, rows: Tensor, config: TrainCon
     if training.average is not None:
         update_average(training.average, model, step, config.average)
     training.step = step
-    seen = Trajectory(None, trajectory.outputs.detach(), trajectory.score_logits.detach())
+    seen = Trajectory(None, whole.outputs.detach(), whole.score_logits.detach())
     return _record(model, loss, seen, labels, (step, steps, epoch), rate, norm.item()), seen
+
+
+def _images(data: Images, rows: Tensor, labels: Tensor, part: slice, config: TrainConfig,
+            generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
+    """This process's part of a batch, augmented as it would be if one process had it all.
+
+    A process without a part takes the first image and is not counted: it must compute something to be differentiated.
+    """
+    how, device = config.augment, labels.device
+    part = part if part.start < part.stop else slice(0, 1)
+    if looks_across(how):
+        images, mixed = augmented(data.batch(rows).to(device), labels, how, generator)
+        return images[part], mixed
+    return augmented(data.batch(rows[part]).to(device), labels, how, generator, part)
+
+
+def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixed | None, config: TrainConfig,
+          halting: HaltingConfig) -> tuple[Objective, Trajectory]:
+    """The loss of the whole batch, differentiable in this process's images, and the trajectories of all."""
+    settings: dict[str, Any] = {"label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision}
+    count, own = len(labels), part.stop - part.start
+    whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
+                          score_logits=team.whole(mine.score_logits[:own], count, part))
+    if team.size == 1 or halting.ranks == "gathered":
+        return objective(whole, labels, halting, mixed=mixed, **settings), whole
+    rows = part if own else slice(0, 1)
+    partners = None if mixed is None else Mixed(mixed.partners[rows], mixed.share)
+    local = objective(mine, labels[rows], halting, mixed=partners, **settings)
+    share = own / count                                      # of the batch, so that the parts add up to a mean
+    numbers = team.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
+    easy, hard = (team.whole(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
+    total = numbers[0] + share * (local.total - local.total.detach())    # the value of all, the gradient of ours
+    return Objective(total, *numbers[1:4], easy, hard, numbers[4]), whole
 
 
 def _trajectory(model: IterativeModel, images: Tensor, depth: int, halting: HaltingConfig,

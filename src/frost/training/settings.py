@@ -30,6 +30,7 @@ class TrainConfig:
     compile: bool = False           # torch.compile the model; then a resume is not bit for bit
     validate_every: int = 1         # epochs
     save_every: int = 0             # steps between checkpoints; 0 is one every five minutes
+    timeout: float = 300.0          # seconds that one process waits for another before it gives up
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -37,7 +38,7 @@ class TrainConfig:
         for name in ("epochs", "batch", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("learning_rate", "clip"):
+        for name in ("learning_rate", "clip", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
         for name in ("weight_decay", "deep_supervision", "random_depth", "save_every", "seed"):

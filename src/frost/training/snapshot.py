@@ -44,7 +44,7 @@ def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, An
             return path
         shutil.rmtree(path)    # of the same step, and damaged
     facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
-             "device": str(device_of(training.model).type), "world_size": 1, **place}
+             "device": str(device_of(training.model).type), "world_size": training.team.size, **place}
     with directory.explained(path), directory.built_aside(path) as building:
         extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: (json.dumps(facts, indent=2) + "\n").encode()}
         write_files(building, training.result, config, extras=extras)
@@ -75,7 +75,7 @@ def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any
         return None
     place = directory.read_json(path / PLACE)
     now = {"precision": training.precision, "threads": torch.get_num_threads(),
-           "device": device_of(training.model).type}
+           "device": device_of(training.model).type, "world_size": training.team.size}
     for name, value in now.items():
         if place.get(name) != value:
             warnings.warn(f"the run used {name} {place.get(name)} so far and now uses {value}: it goes on, but not bit "
@@ -84,6 +84,26 @@ def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any
         scores = _fill(training, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a dict
     training.step = place["step"]
     return place, scores
+
+
+def restore_all(checkpoints: Path, training: Training) -> tuple[dict[str, Any], Tensor | None] | None:
+    """`restore_newest` for every process of a team: the first one reads, the others get what it read."""
+    team = training.team
+    found: tuple[dict[str, Any], Tensor | None] | None = None
+
+    def read() -> dict[str, Any] | None:
+        nonlocal found
+        found = restore_newest(checkpoints, training)
+        return None if found is None else found[0]
+
+    place = team.by_first(read)
+    if place is None or team.size == 1:
+        return found
+    tensors = team.tensors_of_first(_tensors_of(training, found[1] if found else None) if team.is_first else {})
+    if not team.is_first:
+        found = place, _fill(training, tensors)
+        training.step = place["step"]
+    return found
 
 
 def _tensors_of(training: Training, scores: Tensor | None) -> dict[str, Tensor]:

@@ -19,13 +19,17 @@ class Report(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int, first: int = 0, per_unit: int = 1) -> Iterator[Report]:
+def progress(what: str, total: int, first: int = 0, per_unit: int = 1, is_shown: bool = True) -> Iterator[Report]:
     """Show `done` of `total` while the block runs; the text may change with each call.
 
     Args:
         first: what was done before, if the work goes on from there.
         per_unit: images in a unit of work, for the rate in images per second.
+        is_shown: False where another process shows it.
     """
+    if not is_shown:
+        yield lambda done, text: None
+        return
     started = time.monotonic()
 
     def rate(done: int) -> float:

@@ -22,7 +22,7 @@ from frost.config import from_dict, to_dict
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
 
-RUN, ORIGIN, LOGBOOK, VALIDATIONS = "run.json", "origin.json", "logbook.jsonl", "validation.jsonl"
+RUN, ORIGIN = "run.json", "origin.json"
 LOCK = ".lock"
 TRACES = {LOCK, f".{RUN}.tmp"}   # of a process that was killed before it had begun
 
@@ -50,9 +50,10 @@ def check_folder(out: Path, config: Mapping[str, Any], resume: bool) -> None:
                          "--out.")
 
 
-def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: DataSet[Images]) -> None:
-    """Write what the run begins with; or, where that stands already, see that the data are still the same."""
-    facts = facts_of(data)
+def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: DataSet[Images],
+          processes: int = 1) -> None:
+    """Write what the run begins with; or, where that stands already, see that data and processes are still the same."""
+    facts = facts_of(data) | ({"processes": processes} if processes > 1 else {})
     if (out / RUN).exists():
         _check_same(out, "data", facts)
         return

@@ -29,17 +29,18 @@ from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.recipes import RunConfig
 from frost.report.tables import percent, table
-from frost.training.board import Board, check_board
-from frost.training.evaluate import Validation, run_frozen, validated
-from frost.training.logbook import Logbook
+from frost.training.board import check_board
+from frost.training.evaluate import Validation, run_shared, validated
 from frost.training.loop import StepRecord, Training, go_on, steps_in
 from frost.training.memory import explained_memory
-from frost.training.snapshot import restore_newest, save_snapshot
+from frost.training.records import Records
+from frost.training.snapshot import restore_all, save_snapshot
+from frost.training.team import Team, joined
 from frost.workflows.calibrate import from_traces
 from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
-from frost.workflows.runfolder import LOGBOOK, ORIGIN, VALIDATIONS, alone_in, begin, check_folder, has_ended
+from frost.workflows.runfolder import ORIGIN, alone_in, begin, check_folder, has_ended
 from frost.zoo.registry import build
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
@@ -64,29 +65,56 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
     Args:
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
-    values = to_dict(config)
     device = resolve_device(config.train.device)
     if tensorboard:
         check_board()
+    with joined(device, config.train.timeout) as team:
+        if download and team.size > 1:
+            raise ValueError("--download is for one process; download first, then train with several.")
+        was_there = team.by_first(lambda: _may_begin(out, to_dict(config), resume))
+        if not was_there:
+            was_there = _train(config, out, team, device, data_folder, resume, download, tensorboard, tuple(command))
+        return TrainResult(out, team.by_first(lambda: directory.read_json(out / ORIGIN)), was_there)
+
+
+def _may_begin(out: Path, values: dict[str, Any], resume: bool) -> bool:
+    """Whether the run has ended before; a folder that cannot be used is refused."""
     was_there = has_ended(out, values, resume)
     if not was_there:
         check_folder(out, values, resume)
-        try:
-            data = open_data(config.data, data_folder, config.model.image_size, download)
-        except KeyboardInterrupt:
-            raise Stopped(f"interrupted while the data were read. To begin again: {shlex.join(command)}",
-                          signal.SIGINT) from None
-        check_fits(config.model, data)
+    return was_there
+
+
+def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_folder: Path | None, resume: bool,
+           download: bool, tensorboard: bool, command: tuple[str, ...]) -> bool:
+    """Train to the end, unless another process did so while the data were read."""
+    values = to_dict(config)
+    try:
+        data = open_data(config.data, data_folder, config.model.image_size, download)
+    except KeyboardInterrupt:
+        raise Stopped(f"interrupted while the data were read. To begin again: {shlex.join(command)}",
+                      signal.SIGINT) from None
+    check_fits(config.model, data)
+    if team.is_first:
         out.mkdir(parents=True, exist_ok=True)
-        with alone_in(out), stop_wish() as wish, ExitStack() as files:
-            was_there = has_ended(out, values, resume)    # another process may have ended it while we read the data
-            if not was_there:
-                begin(out, values, command, data)
-                model = build(config.model, seed=config.train.seed).to(device)
-                run = _Run(out, config, values, data, Training.begin(model, config.train), wish, tuple(command))
-                run.open(files, tensorboard)
-                run.to_the_end()
-    return TrainResult(out, directory.read_json(out / ORIGIN), was_there)
+    with ExitStack() as files:
+        if team.is_first:
+            files.enter_context(alone_in(out))
+        wish = files.enter_context(stop_wish())
+
+        def began() -> bool:
+            if has_ended(out, values, resume):    # another process may have ended it while we read the data
+                return False
+            begin(out, values, command, data, team.size)
+            return True
+
+        if not team.by_first(began):
+            return True
+        model = build(config.model, seed=config.train.seed).to(device)
+        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command)
+        run.open(files, tensorboard)
+        run.to_the_end()
+    return False
 
 
 @dataclass
@@ -104,31 +132,32 @@ class _Run:
     started: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
     scores: list[Tensor] = field(default_factory=list)     # score logits of the last epoch, if they calibrate
-    board: Board | None = None
+    validated_at: int = 0                                  # the step of the last validation
 
     def open(self, files: ExitStack, tensorboard: bool) -> None:
         """Set the training back to its newest checkpoint, if it has one, and the files with it."""
-        found = restore_newest(self.out / checkpoint.CHECKPOINTS, self.training)
+        found = restore_all(self.out / checkpoint.CHECKPOINTS, self.training)
         if found is not None:
             self.seconds_before = found[0]["seconds"]
             self.scores = [] if found[1] is None else [found[1]]
-        step = self.training.step
-        self.logbook = files.enter_context(Logbook(self.out / LOGBOOK, step))
-        self.validations = files.enter_context(Logbook(self.out / VALIDATIONS, step))
-        if tensorboard:
-            self.board = files.enter_context(Board(self.out / "tensorboard", step))
+        self.records = Records(self.out, self.training.step, files, self.team.is_first, tensorboard)
+        self.validated_at = self.team.agree(self.records.last_validation)
+
+    @property
+    def team(self) -> Team:
+        """The processes of this training."""
+        return self.training.team
 
     def to_the_end(self) -> None:
         """Take the remaining steps, then calibrate and leave the run."""
-        batches, steps = steps_in(self.data.train, self.config.train)
+        batches, steps = steps_in(self.data.train, self.config.train, self.team.size)
         shown = self._validate_if_due(batches, steps)    # if it was stopped inside a validation
         if self.training.step < steps:
-            with progress("training", steps, self.training.step, self.config.train.batch) as report:
+            images = self.config.train.batch * self.team.size
+            with progress("training", steps, self.training.step, images, is_shown=self.team.is_first) as report:
                 for record in go_on(self.training, self.data.train, self.config.train, self.config.halting,
                                     self._watch):
-                    self.logbook.write(record._asdict())
-                    if self.board is not None:
-                        self.board.write(record)
+                    self.records.step(record)
                     shown = self._validate_if_due(batches, steps) or shown
                     report(record.step, _line(record) + shown)
                     self._save_if_due(record.step == steps)
@@ -151,22 +180,22 @@ class _Run:
         self._stop_if_wished()
 
     def _save(self) -> None:
-        self.logbook.sync()
-        self.validations.sync()
-        if self.board is not None:
-            self.board.flush()
+        if not self.team.is_first:
+            return
+        self.records.sync()
         scores = torch.cat(self.scores) if self.scores else None
         save_snapshot(self.out / checkpoint.CHECKPOINTS, self.training, self._final_config(),
                       {"seconds": self.seconds}, scores)
         self.last_save = time.monotonic()
 
     def _stop_if_wished(self) -> None:
-        """Save and leave if somebody asked to; between steps and inside validations, where weights do not change."""
-        if self.wish:
+        """Save and leave if somebody asked any process to; between steps and inside validations, where weights rest."""
+        number = self.team.agree(self.wish.number)
+        if number:
             self._save()
             words = [word for word in self.command if word != "--resume"]
             raise Stopped(f"stopped after step {self.training.step}; nothing is lost. To go on: "
-                          f"{shlex.join([*words, '--resume'])}", self.wish.number)
+                          f"{shlex.join([*words, '--resume'])}", number)
 
     def _final_config(self) -> dict[str, Any]:
         return {**self.values, "classes": list(self.data.classes)}
@@ -175,7 +204,7 @@ class _Run:
         """Trajectories of the held-out images under the weights that would be kept now, and how good they are."""
         batch = self.config.train.batch
         with explained_memory(batch):
-            trajectory = run_frozen(self.training.result, self.data.validation, batch,
+            trajectory = run_shared(self.training.result, self.data.validation, batch, self.team,
                                     report=lambda *_: self._stop_if_wished())
         validation = validated(trajectory, self.data.validation.labels)
         if not all(map(math.isfinite, validation.loss)):
@@ -187,18 +216,18 @@ class _Run:
         """At the end of an epoch, once: the depth–accuracy curve; what the progress line shows of it."""
         epoch, rest = divmod(self.training.step, batches)
         is_due = epoch and not rest and (epoch % self.config.train.validate_every == 0 or self.training.step == steps)
-        if not is_due or self.validations.last_step == self.training.step:
+        if not is_due or self.validated_at == self.training.step:
             return ""
         _, validation = self._validated()
-        self.validations.write({"step": self.training.step, "epoch": epoch, "seconds": self.seconds,
-                                **validation._asdict()})
-        if self.board is not None:
-            self.board.write_validation(validation, self.training.step)
+        self.records.validation(validation, {"step": self.training.step, "epoch": epoch, "seconds": self.seconds})
+        self.validated_at = self.training.step
         return f"  validation {percent(validation.accuracy[-1])}"
 
     def _calibrate(self) -> None:
-        model = self.training.result.cpu()
         trajectory, validation = self._validated()
+        if not self.team.is_first:
+            return
+        model = self.training.result.cpu()
         held_out = self.config.halting.calibrate == "held-out"
         if held_out:
             rule = self.config.halting.objective
@@ -210,7 +239,7 @@ class _Run:
             calibration = Calibration.gather(torch.cat(self.scores), weights_hash=checkpoint.weights_hash(model))
         origin = {"command": shlex.join(self.command), "recipe": self.config.recipe, "seed": self.config.train.seed,
                   "seconds": self.seconds, "steps": self.training.step, "precision": self.training.precision,
-                  "threads": torch.get_num_threads(), "torch": torch.__version__,
+                  "threads": torch.get_num_threads(), "processes": self.team.size, "torch": torch.__version__,
                   "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
         checkpoint.finish(self.out, model, self._final_config(), calibration,
                           {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
