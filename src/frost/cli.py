@@ -214,7 +214,7 @@ VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
     "recipes": Verb("named runs, one line each", _recipes, None, False),
     "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
-    "launch": Verb("several processes that train together, started again when one dies", _launch, _launch_options, False),
+    "launch": Verb("train with several processes, and go on when one of them dies", _launch, _launch_options, False),
     "calibrate": Verb("gather a stopping rule's scores on held-out images, and keep them in the run", _calibrate,
                       _calibrate_options, False),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,

@@ -42,7 +42,7 @@ class Augmentation:
 
 
 def looks_across(how: Augmentation) -> bool:
-    """Whether an image cannot be changed without the rest of its batch: it is mixed, or kornia draws for all at once."""
+    """Whether an image cannot be changed without the rest of its batch: mixed, or drawn by kornia for all at once."""
     return how.mix != "none" or bool(how.rand_augment or how.erase)
 
 
@@ -74,13 +74,17 @@ def augmented(images: Tensor, labels: Tensor, how: Augmentation, generator: torc
 
 
 def random_shift(images: Tensor, most: int, generator: torch.Generator, whole: int | None = None,
-                 rows: slice = slice(None)) -> Tensor:
-    """Move each image by up to `most` pixels either way, zeros coming in, (b, c, h, w) → the same."""
+                 part: slice = slice(None)) -> Tensor:
+    """Move each image by up to `most` pixels either way, zeros coming in, (b, c, h, w) → the same.
+
+    Args:
+        whole: images that are drawn for, of which these are `part`.
+    """
     if most == 0:
         return images
     batch, _, height, width = images.shape
     padded = F.pad(images, (most, most, most, most))
-    offsets = torch.randint(0, 2 * most + 1, (2, whole or batch), generator=generator)[:, rows].to(images.device)
+    offsets = torch.randint(0, 2 * most + 1, (2, whole or batch), generator=generator)[:, part].to(images.device)
     rows = offsets[0][:, None] + torch.arange(height, device=images.device)        # (b, h)
     columns = offsets[1][:, None] + torch.arange(width, device=images.device)      # (b, w)
     batches = torch.arange(batch, device=images.device)[:, None, None]
@@ -89,9 +93,9 @@ def random_shift(images: Tensor, most: int, generator: torch.Generator, whole: i
 
 
 def random_flip(images: Tensor, generator: torch.Generator, whole: int | None = None,
-                rows: slice = slice(None)) -> Tensor:
-    """Swap left and right in about half of the images."""
-    flipped = torch.rand(whole or images.shape[0], generator=generator)[rows].to(images.device) < 0.5
+                part: slice = slice(None)) -> Tensor:
+    """Swap left and right in about half of the images; `whole` and `part` as above."""
+    flipped = torch.rand(whole or images.shape[0], generator=generator)[part].to(images.device) < 0.5
     return torch.where(flipped[:, None, None, None], images.flip(3), images)
 
 

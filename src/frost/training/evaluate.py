@@ -27,7 +27,7 @@ class Validation(NamedTuple):
 
 def run_shared(model: IterativeModel, images: Images, batch: int, team: Team,
                report: Report | None = None) -> Trajectory:
-    """`run_frozen` by several processes, each taking every so-many-th batch; all get the whole, bit for bit as one would.
+    """`run_frozen` by several processes, which take the batches in turn; all get the whole, bit for bit as one would.
 
     All report equally often, whether they had a batch or not, so that they can agree on something.
     """

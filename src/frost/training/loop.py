@@ -28,7 +28,7 @@ from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
 from frost.training.settings import TrainConfig
-from frost.training.team import Team
+from frost.training.team import ALONE, Team
 
 
 class StepRecord(NamedTuple):
@@ -65,7 +65,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     precision: Precision
     step: int = 0          # steps taken
-    team: Team = Team()    # the processes that share each batch
+    team: Team = ALONE     # the processes that share each batch
 
     @classmethod
     def begin(cls, model: IterativeModel, config: TrainConfig, team: Team | None = None) -> Training:
@@ -73,7 +73,7 @@ class Training:
         precision = resolve_precision(config.precision, device_of(model))
         average = begin_average(model) if config.average else None
         return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision,
-                   team=team or Team())
+                   team=team or ALONE)
 
     @property
     def result(self) -> IterativeModel:
@@ -179,7 +179,8 @@ def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixe
     numbers = team.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
     easy, hard = (team.whole(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
     total = numbers[0] + share * (local.total - local.total.detach())    # the value of all, the gradient of ours
-    return Objective(total, *numbers[1:4], easy, hard, numbers[4]), whole
+    _, task, relative, anchoring, pondering = numbers
+    return Objective(total, task, relative, anchoring, easy, hard, pondering), whole
 
 
 def _trajectory(model: IterativeModel, images: Tensor, depth: int, halting: HaltingConfig,

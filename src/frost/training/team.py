@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 Answer = TypeVar("Answer")
+CPU = torch.device("cpu")
 
 
 class PeerLost(RuntimeError):
@@ -42,7 +43,7 @@ class Team:
 
     rank: int = 0
     size: int = 1
-    device: torch.device = torch.device("cpu")    # where tensors are when they are sent
+    device: torch.device = CPU    # where tensors are when they are sent
 
     @property
     def is_first(self) -> bool:
@@ -118,7 +119,7 @@ class Team:
             raise failure
         if not told[0]:
             raise EndedElsewhere
-        return told[1]  # type: ignore[no-any-return]
+        return told[1]
 
     def tensors_of_first(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The first process's tensors, for all."""
@@ -139,6 +140,9 @@ class Team:
             dist.all_reduce(tensor)
 
 
+ALONE = Team()
+
+
 @contextmanager
 def joined(device: torch.device, timeout: float) -> Iterator[Team]:
     """The team that the environment names; the group ends with the block.
@@ -148,7 +152,7 @@ def joined(device: torch.device, timeout: float) -> Iterator[Team]:
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size <= 1:
-        yield Team()
+        yield ALONE
         return
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
