@@ -7,7 +7,7 @@ import torch
 from conftest import small_frost
 from frost.checkpoint import CALIBRATION, CONFIG, WEIGHTS, check_destination, load, save, weights_hash
 from frost.config import to_dict
-from frost.directory import MANIFEST
+from frost.directory import MANIFEST, manifest_bytes
 from frost.halting.calibration import Calibration
 from frost.recipes import recipe
 from frost.zoo.registry import build
@@ -95,7 +95,7 @@ def test_weights_of_another_shape_are_refused(run):
     (path / CONFIG).write_text(text)
     import hashlib
     manifest["files"][CONFIG] = {"bytes": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    (path / MANIFEST).write_bytes(manifest_bytes(manifest))
     with pytest.raises(ValueError, match="does not fit the model"):
         load(path)
 

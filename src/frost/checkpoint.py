@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 
 from frost import directory
@@ -74,14 +74,15 @@ def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibra
     """
     for half in path.glob(".run.*.tmp"):
         shutil.rmtree(half, ignore_errors=True)    # an earlier attempt that was killed
-    with directory.explained(path), directory.built_aside(path / "run") as building:
-        write_files(building, model, config, calibration, extras)
-        names = sorted(file.name for file in building.iterdir() if file.name != directory.MANIFEST)
-        for name in names:
-            (building / name).rename(path / name)
-        directory.fsync(path)    # the manifest vouches for the others, so they are on the disk first
-        (building / directory.MANIFEST).rename(path / directory.MANIFEST)
-    directory.fsync(path)
+    with directory.explained(path):
+        with directory.built_aside(path / "run") as building:
+            write_files(building, model, config, calibration, extras)
+            names = sorted(file.name for file in building.iterdir() if file.name != directory.MANIFEST)
+            for name in names:
+                (building / name).rename(path / name)
+            directory.fsync(path)    # the manifest vouches for the others, so they are on the disk first
+            (building / directory.MANIFEST).rename(path / directory.MANIFEST)
+        directory.fsync(path)
 
 
 def write_files(folder: Path, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,
@@ -110,7 +111,7 @@ def recalibrate(path: Path, calibration: Calibration) -> None:
         directory.replace_file(path / name, (json.dumps(calibration.to_dict()) + "\n").encode())
         manifest["files"].pop(old, None)
         manifest["files"][name] = directory.facts_of(path / name)
-        directory.replace_file(path / directory.MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+        directory.replace_file(path / directory.MANIFEST, directory.manifest_bytes(manifest))
         if old is not None:
             (path / old).unlink(missing_ok=True)
 
@@ -159,12 +160,12 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
     path = locate(path)
-    manifest = verify(path)
+    manifest = _verified_or_offered(path)
     config = directory.read_json(path / CONFIG)
     if model is None:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
-        model = build(from_dict(ModelConfig, config["model"], "model"))
+        model = _built_for(path / WEIGHTS, from_dict(ModelConfig, config["model"], "model"))
     _load_weights(path / WEIGHTS, model)
     model.eval()
     calibration = None
@@ -174,6 +175,36 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
         if calibration.weights_hash != weights_hash(model):
             raise ValueError(f"{path / name} belongs to other weights; make it again: frost calibrate {path}.")
     return Run(path, model, calibration, config)
+
+
+def _verified_or_offered(path: Path) -> dict[str, Any]:
+    """Verify a run; if it is damaged and one of its checkpoints is whole, say so."""
+    try:
+        return verify(path)
+    except ValueError as error:
+        whole = newest(path / CHECKPOINTS) if (path / CHECKPOINTS).is_dir() else None
+        if whole is None:
+            raise
+        raise ValueError(f"{error} Its last whole checkpoint is {whole}.") from error
+
+
+def _built_for(file: Path, config: ModelConfig) -> IterativeModel:
+    """The model that a configuration describes, if it is as large as the weights stored; a forged size takes none."""
+    try:
+        with safe_open(file, framework="pt") as stored:
+            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{file} is no safetensors file ({error}).") from error
+    if config.architecture == "vanilla" and config.depth > len(shapes):
+        raise ValueError(f"{file} does not fit the model: it holds {len(shapes)} tensors for {config.depth} blocks.")
+    with torch.device("meta"):
+        expected = {name: tuple(tensor.shape) for name, tensor in build(config).state_dict().items()}
+    for name in shapes.keys() & expected.keys():
+        if shapes[name] != expected[name]:
+            raise ValueError(f"{file} does not fit the model: {name} is {shapes[name]}, there {expected[name]}.")
+    if not shapes.keys() & expected.keys():
+        raise ValueError(f"{file} does not fit the model: none of its tensors is of this model.")
+    return build(config)
 
 
 def _load_weights(file: Path, model: IterativeModel) -> None:

@@ -1,6 +1,7 @@
 """A directory that is whole or not there: built aside, sealed by a manifest, renamed once, verified when read.
 
-The manifest lists size and SHA-256 of each file and is written last; every file is on disk before the rename.
+The manifest lists size and SHA-256 of each file, and its own, and is written last; every file is on disk before the
+rename.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 MANIFEST = "MANIFEST.json"
-FORMAT = 1
+FORMAT = 2
 LARGEST_JSON = 64 * 2**20
 
 
@@ -47,7 +48,7 @@ def explained(path: Path) -> Iterator[None]:
 def seal(folder: Path, facts: Mapping[str, Any]) -> None:
     """List all files in a manifest together with `facts`, and bring everything to the disk."""
     files = {file.name: facts_of(file) for file in sorted(folder.iterdir())}
-    write_json(folder / MANIFEST, {"format": FORMAT, **facts, "files": files})
+    (folder / MANIFEST).write_bytes(manifest_bytes({**facts, "files": files}))
     for file in folder.iterdir():
         file.chmod(0o644)    # as other files of the user's; safetensors keeps others out
         fsync(file)
@@ -63,6 +64,8 @@ def verify(path: Path, required: Iterable[str]) -> dict[str, Any]:
     files = manifest.get("files")
     if manifest.get("format") != FORMAT:
         raise ValueError(f"{path / MANIFEST} has format {manifest.get('format')!r}, this frost reads {FORMAT}.")
+    if (path / MANIFEST).read_bytes() != manifest_bytes(manifest):
+        raise ValueError(f"{path / MANIFEST} is damaged: it is not as it was written.")
     if not isinstance(files, dict):
         raise ValueError(f"{path / MANIFEST} does not list its files.")
     for name in required:
@@ -75,6 +78,13 @@ def verify(path: Path, required: Iterable[str]) -> dict[str, Any]:
         if facts_of(file) != facts:
             raise ValueError(f"{file} is damaged: its size or SHA-256 is not that of the manifest.")
     return manifest
+
+
+def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """The manifest as it is stored, with a hash over itself; any other bytes are damage."""
+    plain = {"format": FORMAT} | {name: value for name, value in manifest.items() if name not in ("format", "sha256")}
+    text = json.dumps(plain, sort_keys=True, allow_nan=False)
+    return (json.dumps({**plain, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2) + "\n").encode()
 
 
 def facts_of(file: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from frost.analysis.traces import Traces
 from frost.checkpoint import load, pretrained, save
 from frost.config import to_dict
 from frost.data.digits import load_digits
-from frost.directory import facts_of
+from frost.directory import facts_of, manifest_bytes
 from frost.workflows.calibrate import as_json, calibrate, prefers_per_step, text
 from frost.zoo.registry import SIZES, build
 
@@ -111,7 +111,7 @@ def test_a_calibration_that_cannot_be_read_can_be_made_again(run):
     (run / name).write_text(json.dumps(old))
     manifest = json.loads((run / "MANIFEST.json").read_text())
     manifest["files"][name] = facts_of(run / name)
-    (run / "MANIFEST.json").write_text(json.dumps(manifest))
+    (run / "MANIFEST.json").write_bytes(manifest_bytes(manifest))
     with pytest.raises(ValueError, match="frost calibrate"):
         load(run)
     calibrate(run)

@@ -23,6 +23,7 @@ from frost.data.augment import Mixed, augmented, looks_across
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
+from frost.training.ahead import Batch, read_ahead
 from frost.training.average import begin_average, update_average
 from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
@@ -103,9 +104,10 @@ def go_on(training: Training, data: Images, config: TrainConfig, halting: Haltin
     has_warned = False
     for epoch in range(training.step // batches + 1, config.epochs + 1):
         order = torch.randperm(len(data), generator=_generator(config.seed, 1, epoch))
-        for rows in order.split(config.batch * training.team.size)[training.step - (epoch - 1) * batches:]:
+        shares = order.split(config.batch * training.team.size)[training.step - (epoch - 1) * batches:]
+        for batch in read_ahead(data, shares, training.team, looks_across(config.augment), config.workers):
             with explained_memory(config.batch):
-                record, trajectory = _train_step(training, data, rows, config, halting, steps, epoch)
+                record, trajectory = _train_step(training, data, batch, config, halting, steps, epoch)
             if watch is not None:
                 watch(epoch, trajectory)
             if record.scale is not None and record.scale >= 1.0 and not has_warned:
@@ -115,16 +117,17 @@ def go_on(training: Training, data: Images, config: TrainConfig, halting: Haltin
             yield record
 
 
-def _train_step(training: Training, data: Images, rows: Tensor, config: TrainConfig, halting: HaltingConfig, steps: int,
+def _train_step(training: Training, data: Images, batch: Batch, config: TrainConfig, halting: HaltingConfig, steps: int,
                 epoch: int) -> tuple[StepRecord, Trajectory]:
-    """One step on the images of `rows`, of which this process computes its part."""
+    """One step on a batch, of which this process computes its part."""
+    rows, part = batch.rows, batch.part
     model, optimizer, team, step = training.model, training.optimizer, training.team, training.step + 1
-    device, part = device_of(model), team.part(len(rows))
+    device = device_of(model)
     rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
     for group in optimizer.param_groups:
         group["lr"] = rate
     labels = data.labels[rows].to(device)
-    images, mixed = _images(data, rows, labels, part, config, _generator(config.seed, 2, step))
+    images, mixed = _augmented(batch, labels, config, _generator(config.seed, 2, step))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         own = (team.rank,) if team.size > 1 else ()
         torch.manual_seed(_mixed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
@@ -149,18 +152,14 @@ def _train_step(training: Training, data: Images, rows: Tensor, config: TrainCon
     return _record(model, loss, seen, labels, (step, steps, epoch), rate, norm.item()), seen
 
 
-def _images(data: Images, rows: Tensor, labels: Tensor, part: slice, config: TrainConfig,
-            generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
-    """This process's part of a batch, augmented as it would be if one process had it all.
-
-    A process without a part takes the first image and is not counted: it must compute something to be differentiated.
-    """
-    how, device = config.augment, labels.device
-    part = part if part.start < part.stop else slice(0, 1)
-    if looks_across(how):
-        images, mixed = augmented(data.batch(rows).to(device), labels, how, generator)
-        return images[part], mixed
-    return augmented(data.batch(rows[part]).to(device), labels, how, generator, part)
+def _augmented(batch: Batch, labels: Tensor, config: TrainConfig,
+               generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
+    """This process's part of a batch, augmented as it would be if one process had it all."""
+    images = batch.images.to(labels.device)
+    if batch.is_whole:
+        images, mixed = augmented(images, labels, config.augment, generator)
+        return images[batch.computed], mixed
+    return augmented(images, labels, config.augment, generator, batch.computed)
 
 
 def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixed | None, config: TrainConfig,

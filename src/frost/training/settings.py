@@ -30,6 +30,7 @@ class TrainConfig:
     compile: bool = False           # torch.compile the model; then a resume is not bit for bit
     validate_every: int = 1         # epochs
     save_every: int = 0             # steps between checkpoints; 0 is one every five minutes
+    workers: int = 0                # threads that read images ahead; changes no result, helps where images are decoded
     timeout: float = 300.0          # seconds that one process waits for another before it gives up
     seed: int = 0
 
@@ -41,7 +42,8 @@ class TrainConfig:
         for name in ("learning_rate", "clip", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("weight_decay", "deep_supervision", "random_depth", "save_every", "seed"):
+        for name in ("weight_decay", "deep_supervision", "random_depth", "save_every", "seed",
+                     "workers"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
         if self.seed >= 2**62:

@@ -45,12 +45,13 @@ def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, An
         shutil.rmtree(path)    # of the same step, and damaged
     facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
              "device": str(device_of(training.model).type), "world_size": training.team.size, **place}
-    with directory.explained(path), directory.built_aside(path) as building:
-        extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: (json.dumps(facts, indent=2) + "\n").encode()}
-        write_files(building, training.result, config, extras=extras)
-        building.rename(path)
-    directory.fsync(checkpoints)
-    directory.fsync(checkpoints.parent)
+    with directory.explained(path):
+        with directory.built_aside(path) as building:
+            extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: json.dumps(facts, indent=2).encode()}
+            write_files(building, training.result, config, extras=extras)
+            building.rename(path)
+        directory.fsync(checkpoints)
+        directory.fsync(checkpoints.parent)
     older = sorted((other for other in checkpoints.glob("step-*") if other.name < path.name), reverse=True)
     for old in older[KEPT - 1:]:
         shutil.rmtree(old, ignore_errors=True)
