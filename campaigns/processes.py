@@ -1,4 +1,4 @@
-"""Signals, dead and frozen processes, NaN, and going on bit for bit (F03, F04, F08, F09), with one process and with two.
+"""Signals, dead and frozen processes, NaN, and going on bit for bit (F03, F04, F08, F09), with one process and two.
 
     python campaigns/processes.py [--only F03 …]       # `make campaigns`
 
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def signals(seed: int) -> int:
         for processes in (1, 2):
             whole = Path(folder) / f"whole-{processes}"
             Group(words(whole), processes).wait()
-            for number, place in ((n, p) for n in (signal.SIGINT, signal.SIGTERM) for p in ("step", "evaluation", "save")):
+            for number, place in product((signal.SIGINT, signal.SIGTERM), ("step", "evaluation", "save")):
                 out, mark = Path(folder) / f"{processes}-{number}-{place}", Path(folder) / "mark"
                 mark.unlink(missing_ok=True)
                 settings = ("train.save_every=3",)
@@ -183,7 +184,7 @@ def signals(seed: int) -> int:
             group.send(signal.SIGKILL)
             group.wait(10)
             lost += newest(out / "checkpoints") is None
-    print(f"F03: {tried} signals, {failures} with a fault; control killed without warning: {lost} of 3 lost their steps")
+    print(f"F03: {tried} signals, {failures} with a fault; control, killed without warning: {lost} of 3 lost all")
     record("F03", {"n": tried, "seed": seed, "failures": failures,
                    "control": {"killed without warning": {"n": 3, "lost": lost}}})
     return int(bool(failures) or not lost)
@@ -255,7 +256,8 @@ def poison(count: int, seed: int) -> int:
             step, layer = generator.randint(2, 14), generator.randrange(50)
             value, rank = generator.choice(["nan", "inf", "-inf"]), generator.randrange(processes)
             is_control = number >= count
-            group = Group(words(out, "train.save_every=1"), processes, POISON, (str(step), str(layer), str(rank), value),
+            what = (str(step), str(layer), str(rank), value)
+            group = Group(words(out, "train.save_every=1"), processes, POISON, what,
                           {"FROST_BLIND": "1"} if is_control else {})
             statuses = group.wait(120)
             last = newest(out / "checkpoints")
@@ -288,7 +290,7 @@ def resumes(seed: int) -> int:
     tried = failures = 0
     kinds = {"conv": (), "vit": ("model.backbone=vit", "model.channels=32", "model.patch=2", "model.depth=4")}
     with tempfile.TemporaryDirectory() as folder:
-        for kind, processes, workers in ((k, p, w) for k in kinds for p in (1, 2) for w in (0, 2)):
+        for kind, processes, workers in product(kinds, (1, 2), (0, 2)):
             settings = (*kinds[kind], f"train.workers={workers}", "train.save_every=1", "train.average=0.99")
             whole = Path(folder) / f"whole-{kind}-{processes}-{workers}"
             Group(words(whole, *settings), processes).wait()

@@ -1,0 +1,185 @@
+"""Several processes compute what one would: real processes, real messages."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from frost.data.augment import Augmentation, augmented
+from frost.data.splits import Split
+from frost.training.ahead import read_ahead
+from frost.training.evaluate import run_frozen, run_shared
+from frost.training.team import ALONE, EndedElsewhere, Team
+from frost.zoo.registry import SIZES, build
+
+pytestmark = pytest.mark.slow
+SETTINGS = ["train.epochs=1", "train.timeout=60", "train.save_every=2"]
+
+
+def start(words, processes, **environment):
+    """The command in several processes, as torchrun starts them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    return [subprocess.Popen([sys.executable, "-m", "frost", *map(str, words)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
+                                  "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                                  **environment}) for rank in range(processes)]
+
+
+def finish(group):
+    ended = [process.communicate(timeout=110) for process in group]
+    return [process.returncode for process in group], ended
+
+
+def logbook(run):
+    return [json.loads(line) for line in (run / "logbook.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The same short training by one process, and by two with half the batch each."""
+    folder = tmp_path_factory.mktemp("team")
+    statuses = {}
+    for name, processes, more in (("one", 1, ["train.batch=128"]), ("two", 2, []),
+                                  ("local", 2, ["halting.ranks=local"])):
+        statuses[name] = finish(start(["train", "digits", "--out", folder / name, "--set", *SETTINGS, *more],
+                                      processes))
+    return folder, statuses
+
+
+def test_two_processes_lose_as_one_with_the_doubled_batch(trained):
+    folder, statuses = trained
+    assert [status for status, _ in statuses.values()] == [[0], [0, 0], [0, 0]]
+    one, two = logbook(folder / "one"), logbook(folder / "two")
+    assert len(one) == len(two) > 5
+    for name in ("loss", "task", "relative", "anchoring", "gradient_norm"):
+        assert [entry[name] for entry in two] == pytest.approx([entry[name] for entry in one], abs=1e-5)
+
+
+def test_ranking_by_each_process_alone_is_another_ranking(trained):
+    folder, _ = trained
+    one, local = logbook(folder / "one"), logbook(folder / "local")
+    assert local[0]["task"] == pytest.approx(one[0]["task"], abs=1e-5)      # the task is the same, the pairs are not
+    assert abs(local[0]["relative"] - one[0]["relative"]) > 1e-4
+
+
+def test_one_process_speaks_for_all(trained):
+    _, statuses = trained
+    (first, second) = statuses["two"][1]
+    assert "step t" in first[0]
+    assert second == ("", "")
+
+
+def test_a_run_of_two_is_gone_on_with_by_two(trained):
+    folder, _ = trained
+    status, ended = finish(start(["train", "digits", "--out", folder / "two", "--resume", "--set", *SETTINGS], 2))
+    assert status == [0, 0]
+    assert "had ended before" in ended[0][0]
+
+
+def test_a_mistake_is_told_once_and_ends_all(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    status, ended = finish(start(["train", "digits", "--out", tmp_path / "other", "--set", *SETTINGS], 2))
+    assert status == [2, 2]
+    assert "choose another --out" in ended[0][1]
+    assert ended[1][1] == ""
+
+
+def wait_for(run: Path, steps: int):
+    until = time.monotonic() + 100
+    while time.monotonic() < until:
+        if (run / "logbook.jsonl").exists() and len(logbook(run)) >= steps:
+            return
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def test_a_signal_to_one_stops_all_and_nothing_is_lost(tmp_path, trained):
+    folder, _ = trained
+    group = start(["train", "digits", "--out", tmp_path / "r", "--set", *SETTINGS], 2)
+    wait_for(tmp_path / "r", 3)
+    group[1].send_signal(signal.SIGTERM)
+    status, ended = finish(group)
+    assert status == [143, 143]
+    assert "--resume" in ended[0][1]
+    assert finish(start(["train", "digits", "--out", tmp_path / "r", "--resume", "--set", *SETTINGS], 2))[0] == [0, 0]
+    assert logbook(tmp_path / "r") == logbook(folder / "two")
+
+
+def test_whoever_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
+    """`frost launch` starts both again; in the end the logbook is that of the run that nobody disturbed."""
+    folder, _ = trained
+    words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", *SETTINGS]
+    launcher = subprocess.Popen([sys.executable, "-m", "frost", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    wait_for(tmp_path / "r", 3)
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    out, complaint = launcher.communicate(timeout=110)
+    assert launcher.returncode == 0, complaint
+    assert "another process of this training has died" in complaint
+    assert "restarts: 1" in out
+    assert logbook(tmp_path / "r") == logbook(folder / "two")
+
+
+def test_augmentation_is_drawn_for_the_whole_batch():
+    images, labels = torch.rand(7, 3, 8, 8), torch.arange(7)
+    how = Augmentation(shift=2, flip=True)
+    whole, _ = augmented(images, labels, how, torch.Generator().manual_seed(3))
+    for rank in range(3):
+        part = Team(rank, 3).part(7)
+        mine, _ = augmented(images[part], labels, how, torch.Generator().manual_seed(3), part)
+        assert torch.equal(mine, whole[part])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64])
+def test_parts_cover_a_batch_once(count):
+    rows = list(range(count))
+    assert [row for rank in range(3) for row in rows[Team(rank, 3).part(count)]] == rows
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_reading_ahead_changes_nothing(workers):
+    data = Split(torch.rand(23, 1, 8, 8), torch.arange(23) % 10)
+    shares = torch.randperm(23).split(5)
+    plain = list(read_ahead(data, shares, ALONE, False, 0))
+    ahead = list(read_ahead(data, shares, ALONE, False, workers))
+    assert len(plain) == len(ahead) == 5
+    assert all(torch.equal(a.images, b.images) and torch.equal(a.rows, b.rows)
+               for a, b in zip(plain, ahead, strict=True))
+
+
+def test_an_error_while_reading_ahead_is_raised():
+    class Broken(Split):
+        def batch(self, rows):
+            raise OSError("cannot read")
+
+    with pytest.raises(OSError, match="cannot read"):
+        list(read_ahead(Broken(torch.rand(4, 1, 8, 8), torch.zeros(4)), torch.arange(4).split(2), ALONE, False, 2))
+
+
+def test_a_process_without_images_computes_one_uncounted():
+    data = Split(torch.rand(1, 1, 8, 8), torch.zeros(1, dtype=torch.long))
+    (batch,) = read_ahead(data, torch.arange(1).split(1), Team(0, 2), False, 0)
+    assert (batch.part.stop - batch.part.start, len(batch.images)) == (0, 1)
+
+
+def test_alone_nothing_is_sent():
+    tensor = torch.ones(3, requires_grad=True)
+    assert ALONE.whole(tensor, 3, slice(0, 3)) is tensor
+    assert ALONE.agree(15) == 15
+    assert ALONE.by_first(lambda: "x") == "x"
+    assert EndedElsewhere.status == 2
+    data = Split(torch.rand(5, 1, 8, 8), torch.zeros(5, dtype=torch.long))
+    model = build(SIZES["resnet-8px"], seed=0)
+    assert torch.equal(run_shared(model, data, 2, ALONE).outputs, run_frozen(model, data, 2).outputs)
