@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 help:
 	@echo "make demo       train, calibrate and halt on handwritten digits; about a minute, and a minute of set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
-	@echo "make campaigns  the long checks: flipped signs, hostile data, kill -9 while training, any company"
+	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, any company; under an hour"
 	@echo "make clean      remove the virtual environment and caches"
 
 # The environments are stamped with what they were made from, and renewed when that changes.
@@ -50,8 +50,12 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/flip_signs.py
 	@$(BIN)/python campaigns/hostile_data.py
 	@$(BIN)/python campaigns/kill_training.py
+	@$(BIN)/python campaigns/crashes.py
+	@$(BIN)/python campaigns/processes.py
+	@$(BIN)/python campaigns/tampering.py
 	@$(BIN)/python campaigns/thresholds.py
 	@$(BIN)/python campaigns/company.py
+	@$(BIN)/python campaigns/pages.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,105 @@
+"""docs/reliability.md from the figures of the campaigns: `python campaigns/pages.py`, after `make campaigns`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+FIGURES, PAGE = ROOT / "docs" / "results" / "campaigns.json", ROOT / "docs" / "reliability.md"
+CAMPAIGNS = {
+    "flips": ("a sign or an exponent of an equation is flipped", "tests/test_equations.py notices", "flip_signs.py"),
+    "F01": ("kill −9 of a training, then `--resume`", "losses and weights bit for bit", "kill_training.py"),
+    "F02": ("a crash after any file operation of a save; what was not synced is lost or torn",
+            "the older state or the newer, whole", "crashes.py"),
+    "F03": ("SIGINT, SIGTERM in a step, a validation, a save; one process and two",
+            "exit 130 or 143 in seconds, and going on is bit for bit", "processes.py"),
+    "F04": ("one of two processes is killed, or frozen", "the other says so, and going on is bit for bit",
+            "processes.py"),
+    "F05": ("no space, a read-only disk, an I/O error at any operation of a save",
+            "the error names the path, the older state is whole", "crashes.py"),
+    "F06": ("a run directory is changed", "noticed before a tensor is used, the last whole checkpoint offered",
+            "tampering.py"),
+    "F07": ("hostile files with the right hashes", "none executed; under a second and 64 MB", "tampering.py"),
+    "F08": ("NaN or infinity in a layer of one process", "all stop in that step, no such checkpoint", "processes.py"),
+    "F09": ("a training is stopped and gone on with: {conv, ViT} × {mid-epoch, its end} × threads × processes",
+            "every tensor and line the same", "processes.py"),
+    "F10": ("damaged data sets", "refused before the first step, the file named", "hostile_data.py"),
+    "F11": ("hostile archives", "nothing outside the target, memory bounded", "hostile_archives.py"),
+    "F12": ("quantile sketches, merged or not", "rank error within the bound", "thresholds.py"),
+    "F13": ("a stored calibration is changed", "refused", "thresholds.py"),
+    "F14": ("depth against quantile", "never decreasing; 1 is full depth", "thresholds.py"),
+    "F15": ("needles among mates of all kinds", "the same bits", "company.py"),
+    "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "company.py"),
+    "F17": ("random lives of a session", "one outcome each, no slot lost", "company.py"),
+    "F18": ("states that overflow", "fail alone, no NaN printed", "company.py"),
+}
+HEAD = """# Reliability
+
+> Kill it anywhere, feed it anything, batch it with anyone: the answer does not change, and nothing is lost.
+
+What is promised, what was done to break it, and how often that succeeded. Every campaign has a control, the same
+attack on something naive, which must fail: otherwise the campaign proves nothing. "0 of n" has a 95 % upper limit of
+3/n. This page is made by `python campaigns/pages.py` from docs/results/campaigns.json, which `make campaigns` writes;
+short forms of all campaigns run in `make test`.
+
+| | what is done | what must hold | failures | control | seed | by |
+|---|---|---|---|---|---|---|
+"""
+TAIL = """
+## What it rests on
+
+- **A save is a new folder**, built aside, every file synced, a manifest with sizes and SHA-256 of all files and of
+  itself written last, then renamed once. The newest folder that verifies wins; nothing points to "the latest".
+  `src/frost/directory.py`, `training/snapshot.py`.
+- **No pickle** and no `torch.load` where a user's file can reach; CIFAR's own pickles are pinned by hash and opened
+  by a reader that knows arrays only. A configuration that asks for more memory than its weights hold is refused
+  before anything is allocated.
+- **A signal is a wish**, granted between two steps; several processes agree on the step. A second signal ends at
+  once.
+- **Randomness is a function of (seed, epoch) and (seed, step)** over the whole batch, of which each process takes its
+  part. Threads that read ahead and the number of interruptions change nothing. Bits are the same at the same number
+  of processes and threads, not across them.
+- **A process waits for another `train.timeout` seconds** (300), then says that it is gone, with exit status 75;
+  `frost launch` ends all and goes on with `--resume`.
+- **The engine's rows do not know one another**: constant shape, kernels whose rounding does not depend on the row,
+  free slots zero.
+"""
+
+
+def page(figures: dict[str, Any]) -> str:
+    """The whole page."""
+    return HEAD + "".join(_row(name, figures.get(name)) for name in CAMPAIGNS) + TAIL
+
+
+def _row(name: str, result: dict[str, Any] | None) -> str:
+    done, holds, script = CAMPAIGNS[name]
+    label = name if name.startswith("F") else "–"
+    if result is None:
+        return f"| {label} | {done} | {holds} | not run | | | {script} |\n"
+    failures, count = result.get("failures"), result.get("n", "?")
+    told = f"0 of {count:,}" if not failures else f"**{failures} of {count:,} FAILED**"
+    more = [f"{key} {value}" for key, value in result.items()
+            if key not in ("command", "n", "seed", "failures", "control") and not isinstance(value, (dict, list))]
+    return (f"| {label} | {done} | {holds} | {'; '.join([told, *more])} | {_control(result.get('control'))} | "
+            f"{result.get('seed', '–')} | {script} |\n")
+
+
+def _control(control: Any) -> str:
+    if not isinstance(control, dict):
+        return str(control or "–")
+    return "; ".join(f"{name}: " + ", ".join(f"{key} {value}" for key, value in outcome.items())
+                     if isinstance(outcome, dict) else f"{name}: {outcome}" for name, outcome in control.items())
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(json.loads(FIGURES.read_text())))
+    print(f"{PAGE.relative_to(ROOT)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The campaigns in short: the same code, fewer cases, and controls that fail."""
+
+import json
+import random
+from pathlib import Path
+
+import company
+import crashes
+import pages
+import pytest
+import tampering
+import thresholds
+
+from frost import checkpoint
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def no_record(monkeypatch):
+    """Figures of a short form are not written over those of the campaign."""
+    kept = {}
+    for module in (company, crashes, tampering, thresholds):
+        monkeypatch.setattr(module, "record", kept.__setitem__)
+    return kept
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_f02_every_crash_leaves_a_whole_state(number, monkeypatch):
+    monkeypatch.setattr(crashes, "MOST", 3)
+    tried, bad = crashes.crashes(crashes.subjects()[number], random.Random(0))
+    assert tried > 20
+    assert bad == 0
+
+
+def test_f02_the_control_in_place_loses_its_state(monkeypatch):
+    monkeypatch.setattr(crashes, "MOST", 3)
+    assert crashes.crashes(crashes.in_place(), random.Random(0))[1] > 0
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_f05_a_disk_that_fails_harms_nothing_and_is_named(number, monkeypatch):
+    monkeypatch.setattr(crashes, "ERRORS", crashes.ERRORS[:1])
+    tried, bad = crashes.failing_disk(crashes.subjects()[number])
+    assert tried > 10
+    assert bad == 0
+
+
+def test_f06_every_mutation_is_noticed(no_record):
+    assert tampering.mutations(60, 1) == 0
+    assert no_record["F06"]["n"] == 60
+
+
+def test_f07_no_hostile_file_is_executed_slow_or_large(no_record):
+    assert tampering.hostile(0) == 0
+    assert no_record["F07"]["n"] >= 40
+
+
+def test_f06_a_sound_run_is_not_refused(tmp_path):
+    tampering.make_run(tmp_path / "run")
+    assert checkpoint.load(tmp_path / "run").calibration is not None
+
+
+def test_f15_needles_have_the_same_bits_in_any_company(no_record):
+    assert company.needles(120, 1) == 0
+
+
+def test_f17_every_item_has_one_outcome(no_record):
+    assert company.lives(60, 1) == 0
+
+
+def test_f18_who_diverges_fails_alone(no_record):
+    assert company.overflows(4, 1) == 0
+
+
+def test_the_page_is_made_from_the_figures():
+    figures = json.loads((ROOT / "docs" / "results" / "campaigns.json").read_text())
+    assert (ROOT / "docs" / "reliability.md").read_text() == pages.page(figures)
+
+
+def test_nothing_is_claimed_of_a_campaign_that_failed():
+    text = pages.page({"F06": {"n": 10, "failures": 2, "seed": 0, "control": {"x": {"accepted": 1}}}})
+    assert "**2 of 10 FAILED**" in text
+    assert "F01 | " in text
+    assert "not run" in text
