@@ -30,7 +30,7 @@ def no_record(monkeypatch):
 def test_f02_every_crash_leaves_a_whole_state(number, monkeypatch):
     monkeypatch.setattr(crashes, "MOST", 3)
     tried, bad = crashes.crashes(crashes.subjects()[number], random.Random(0))
-    assert tried > 20
+    assert tried >= 8
     assert bad == 0
 
 
@@ -43,7 +43,7 @@ def test_f02_the_control_in_place_loses_its_state(monkeypatch):
 def test_f05_a_disk_that_fails_harms_nothing_and_is_named(number, monkeypatch):
     monkeypatch.setattr(crashes, "ERRORS", crashes.ERRORS[:1])
     tried, bad = crashes.failing_disk(crashes.subjects()[number])
-    assert tried > 10
+    assert tried >= 5
     assert bad == 0
 
 

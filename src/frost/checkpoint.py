@@ -192,13 +192,16 @@ def _built_for(file: Path, config: ModelConfig) -> IterativeModel:
     """The model that a configuration describes, if it is as large as the weights stored; a forged size takes none."""
     try:
         with safe_open(file, framework="pt") as stored:
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+            names = list(stored.keys())
+            if config.architecture == "vanilla" and config.depth > len(names):
+                raise ValueError(f"{file} does not fit the model: {len(names)} tensors for {config.depth} blocks.")
+            with torch.device("meta"):
+                expected = {name: tuple(tensor.shape) for name, tensor in build(config).state_dict().items()}
+            if len(names) > len(expected):
+                raise ValueError(f"{file} does not fit the model: {len(names)} tensors, there {len(expected)}.")
+            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in names}
     except SafetensorError as error:
         raise ValueError(f"{file} is no safetensors file ({error}).") from error
-    if config.architecture == "vanilla" and config.depth > len(shapes):
-        raise ValueError(f"{file} does not fit the model: it holds {len(shapes)} tensors for {config.depth} blocks.")
-    with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in build(config).state_dict().items()}
     for name in shapes.keys() & expected.keys():
         if shapes[name] != expected[name]:
             raise ValueError(f"{file} does not fit the model: {name} is {shapes[name]}, there {expected[name]}.")

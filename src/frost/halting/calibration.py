@@ -183,6 +183,7 @@ class Calibration:
             if values.get("sha256") != _checksum(plain):
                 raise ValueError("its checksum does not fit")
             shape = (plain["images"], plain["depth"])
+            _check_stored(plain)
             hits = None if plain["hits"] is None else np.unpackbits(
                 np.frombuffer(_bytes(plain["hits"]), np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
             return cls(weights_hash=plain["weights_hash"], rule=plain["rule"], dropped=plain["dropped"], hits=hits,
@@ -213,6 +214,19 @@ class Calibration:
 def _spread(count: int) -> NDArray[np.int64]:
     """All rows, or as many as are kept, evenly spread over them."""
     return np.linspace(0, count - 1, min(count, MOST_TRACES)).round().astype(np.int64)
+
+
+def _check_stored(plain: dict[str, Any]) -> None:
+    """Refuse sizes that the stored bytes do not have, before anything is made of that size."""
+    images, depth = plain["images"], plain["depth"]
+    if type(images) is not int or type(depth) is not int or images < 0 or depth < 1:
+        raise ValueError(f"{images!r} images of depth {depth!r}")
+    if len(_bytes(plain["values"])) != 4 * images * depth:
+        raise ValueError(f"its values are not those of {images} images of depth {depth}")
+    if plain["hits"] is not None and len(_bytes(plain["hits"])) != -(-images * depth // 8):
+        raise ValueError(f"its hits are not those of {images} images of depth {depth}")
+    if plain["rule"] not in SIGNALS:
+        raise ValueError(f"it is for a rule '{plain['rule']}', which does not exist")
 
 
 def _text(content: bytes) -> str:

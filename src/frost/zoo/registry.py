@@ -22,6 +22,7 @@ from frost.zoo.resnet import Bottleneck, LightStem, ResNetStem, Separable
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
 LEAKY_GAIN = 3.0  # of g at the start: what a state moves towards is then larger than what the input adds each step
+LARGEST_IMAGE = 2**14
 LARGEST = 2**20   # of any size: beyond it a typing mistake is likelier than a model
 Architecture = Literal["frost", "vanilla", "recurrent", "basic-ssm"]
 
@@ -54,9 +55,9 @@ class ModelConfig(FrostConfig):
         # slots make a new class, which breaks the bare super()
         super(ModelConfig, self).__post_init__()
         for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation", "classes"):
-            least = 2 if name == "classes" else 1
-            if not least <= getattr(self, name) <= LARGEST:
-                raise ValueError(f"{name} must lie between {least} and {LARGEST}, got {getattr(self, name)}.")
+            least, most = 2 if name == "classes" else 1, LARGEST_IMAGE if name == "image_size" else LARGEST
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must lie between {least} and {most}, got {getattr(self, name)}.")
         if not 0.0 < self.expansion <= 64.0:
             raise ValueError(f"expansion must be positive and at most 64, got {self.expansion}.")
         if self.backbone == "vit" and self.channels % self.heads:
