@@ -29,6 +29,7 @@ from frost.halting.calibration import Calibration
 from frost.zoo.registry import ModelConfig, build
 
 WEIGHTS, CONFIG, CALIBRATION = "weights.safetensors", "config.json", "calibration.json"
+LARGEST_HEADER = 4 * 2**20
 CHECKPOINTS = "checkpoints"   # the folder in a run that is being trained where its resume points lie
 
 
@@ -166,6 +167,7 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
         model = _built_for(path / WEIGHTS, from_dict(ModelConfig, config["model"], "model"))
+    _check_header(path / WEIGHTS)
     _load_weights(path / WEIGHTS, model)
     model.eval()
     calibration = None
@@ -190,6 +192,7 @@ def _verified_or_offered(path: Path) -> dict[str, Any]:
 
 def _built_for(file: Path, config: ModelConfig) -> IterativeModel:
     """The model that a configuration describes, if it is as large as the weights stored; a forged size takes none."""
+    _check_header(file)
     try:
         with safe_open(file, framework="pt") as stored:
             names = list(stored.keys())
@@ -208,6 +211,14 @@ def _built_for(file: Path, config: ModelConfig) -> IterativeModel:
     if not shapes.keys() & expected.keys():
         raise ValueError(f"{file} does not fit the model: none of its tensors is of this model.")
     return build(config)
+
+
+def _check_header(file: Path) -> None:
+    """Refuse a list of tensors longer than any model's before it is parsed."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+    if length > LARGEST_HEADER:
+        raise ValueError(f"{file} is no run's: its list of tensors is {length} bytes long.")
 
 
 def _load_weights(file: Path, model: IterativeModel) -> None:
