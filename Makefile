@@ -52,7 +52,9 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/kill_training.py
 	@$(BIN)/python campaigns/crashes.py
 	@$(BIN)/python campaigns/processes.py
-	@$(BIN)/python campaigns/tampering.py
+	@$(BIN)/python campaigns/exactness.py
+	@$(BIN)/python campaigns/mutations.py
+	@$(BIN)/python campaigns/hostile_files.py
 	@$(BIN)/python campaigns/thresholds.py
 	@$(BIN)/python campaigns/company.py
 	@$(BIN)/python campaigns/pages.py

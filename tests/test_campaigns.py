@@ -6,9 +6,10 @@ from pathlib import Path
 
 import company
 import crashes
+import hostile_files
+import mutations
 import pages
 import pytest
-import tampering
 import thresholds
 
 from frost import checkpoint
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 def no_record(monkeypatch):
     """Figures of a short form are not written over those of the campaign."""
     kept = {}
-    for module in (company, crashes, tampering, thresholds):
+    for module in (company, crashes, hostile_files, mutations, thresholds):
         monkeypatch.setattr(module, "record", kept.__setitem__)
     return kept
 
@@ -48,18 +49,18 @@ def test_f05_a_disk_that_fails_harms_nothing_and_is_named(number, monkeypatch):
 
 
 def test_f06_every_mutation_is_noticed(no_record):
-    assert tampering.mutations(60, 1) == 0
+    assert mutations.mutations(60, 1) == 0
     assert no_record["F06"]["n"] == 60
 
 
 def test_f07_no_hostile_file_is_executed_or_large(no_record, monkeypatch):
-    monkeypatch.setattr(tampering, "LIMIT_SECONDS", 60.0)    # a machine may be busy; the campaign has it to itself
-    assert tampering.hostile(0) == 0
+    monkeypatch.setattr(hostile_files, "LIMIT_SECONDS", 60.0)    # a machine may be busy; the campaign has it to itself
+    assert hostile_files.hostile(0) == 0
     assert no_record["F07"]["n"] >= 40
 
 
 def test_f06_a_sound_run_is_not_refused(tmp_path):
-    tampering.make_run(tmp_path / "run")
+    mutations.make_run(tmp_path / "run")
     assert checkpoint.load(tmp_path / "run").calibration is not None
 
 
