@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frost.halting.budget import stops_at
-from frost.halting.guarantee import final_capital, losses_at, lowest_safe_threshold
+from frost.halting.guarantee import cheapest_safe, final_capital, per_step_ladder, pooled_ladder
 
 
 def population(seed: int, count: int, depth: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -19,15 +19,17 @@ def population(seed: int, count: int, depth: int = 6) -> tuple[np.ndarray, np.nd
     return values, hits
 
 
-def loss(values: np.ndarray, hits: np.ndarray, threshold: float) -> float:
-    depths = stops_at(values, (threshold,))
+def loss(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) -> float:
+    depths = stops_at(values, thresholds)
     return float(hits[:, -1].mean() - hits[np.arange(len(hits)), depths - 1].mean())
 
 
-def test_losses_by_hand():
-    values = np.array([[0.0, 2.0, 9.0], [5.0, 0.0, 0.0]], dtype=np.float32)
-    hits = np.array([[False, False, True], [True, False, False]])
-    assert losses_at(values, hits, np.array([1.0, 6.0])).tolist() == [[1.0, 0.0], [-1.0, 0.0]]
+def test_ladders_go_from_deep_to_shallow():
+    values, hits = population(0, 500)
+    for ladder in (pooled_ladder(values), per_step_ladder(values, hits)):
+        depths = [stops_at(values, rule).mean() for rule in ladder]
+        assert len(depths) > 10
+        assert depths == sorted(depths, reverse=True)
 
 
 def test_a_gambler_gets_rich_only_against_a_wrong_hypothesis():
@@ -46,29 +48,30 @@ def test_at_the_border_a_gambler_is_wrong_no_more_often_than_promised():
 
 
 @pytest.mark.slow
-def test_the_promise_holds_on_fresh_data():
-    pool = population(2, 40_000)
+@pytest.mark.parametrize("per_step", [False, True])
+def test_the_promise_holds_on_fresh_data(per_step):
+    pool = population(2, 20_000)
     broken, ratios = 0, []
-    grid = np.quantile(pool[0], np.linspace(0, 1, 400))
-    safe = [threshold for threshold in grid if loss(*pool, threshold) <= 0.02]
-    best = min(stops_at(pool[0], (threshold,)).mean() for threshold in safe)
+    ladder = per_step_ladder(*pool) if per_step else pooled_ladder(pool[0])
+    best = min(stops_at(pool[0], rule).mean() for rule in ladder if loss(*pool, rule) <= 0.02)
     generator = np.random.default_rng(3)
-    for seed in range(60):
-        rows = generator.choice(40_000, 4000, replace=False)
-        threshold = lowest_safe_threshold(pool[0][rows], pool[1][rows], 0.02, 0.9, seed)
-        broken += loss(*pool, threshold) > 0.02
-        ratios.append(stops_at(pool[0], (threshold,)).mean() / best)
-    assert broken / 60 <= 0.1 + 2 * math.sqrt(0.09 / 60)
+    for seed in range(24):
+        rows = generator.choice(20_000, 4000, replace=False)
+        rule = cheapest_safe(pool[0][rows], pool[1][rows], 0.02, 0.9, seed, per_step)
+        broken += loss(*pool, rule) > 0.02
+        ratios.append(stops_at(pool[0], rule).mean() / best)
+    assert broken / 24 <= 0.1 + 2 * math.sqrt(0.09 / 24)
     assert np.mean(ratios) <= 1.15
 
 
 def test_too_few_images_certify_nothing():
     values, hits = population(4, 12)
-    assert lowest_safe_threshold(values, hits, 0.01, 0.95) == math.inf
+    assert cheapest_safe(values, hits, 0.01, 0.95) == (math.inf,)
+    assert cheapest_safe(values, hits, 0.01, 0.95, per_step=True)[0] == math.inf
 
 
 @pytest.mark.parametrize(("allowed", "confidence", "sentence"), [
     (0.0, 0.95, "points"), (1.0, 0.95, "points"), (0.01, 1.0, "confidence"), (0.01, 0.0, "confidence")])
 def test_a_promise_that_cannot_be_made_is_refused(allowed, confidence, sentence):
     with pytest.raises(ValueError, match=sentence):
-        lowest_safe_threshold(*population(5, 100), allowed, confidence)
+        cheapest_safe(*population(5, 100), allowed, confidence)

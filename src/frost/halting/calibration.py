@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.halting.budget import Hits, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
-from frost.halting.guarantee import lowest_safe_threshold
+from frost.halting.guarantee import cheapest_safe
 from frost.halting.policy import Rule
 from frost.halting.signals import SIGNALS
 from frost.halting.sketch import KllSketch
@@ -130,14 +130,15 @@ class Calibration:
                              f"{flops:.3g}.")
         return self.at_mean_depth(min(1 + (flops - self.cost.at(1)) / max(self.cost.step, 1), self.depth), per_step)
 
-    def at_accuracy_loss(self, points: float, confidence: float = 0.95) -> Rule:
+    def at_accuracy_loss(self, points: float, confidence: float = 0.95, per_step: bool | None = None) -> Rule:
         """The cheapest rule certified to lose at most so many points against full depth.
 
         With the given confidence over the draw of the held-out images, the loss on fresh images of the same kind is at
         most `points` (`halting.guarantee`). Full depth where nothing less can be certified.
         """
         self._check_seen()
-        return Rule(self.rule, (lowest_safe_threshold(self.values, self._known_hits(), points / 100, confidence),))
+        each = self.per_step_thresholds if per_step is None else per_step
+        return Rule(self.rule, cheapest_safe(self.values, self._known_hits(), points / 100, confidence, per_step=each))
 
     def mean_depth_of(self, rule: Rule) -> float:
         """The mean depth that a rule takes on the held-out images."""

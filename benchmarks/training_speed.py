@@ -1,0 +1,189 @@
+"""How fast and how large a training step is, beside the plain loop (issue: speed and memory).
+
+    python benchmarks/training_speed.py          # some minutes on idle cores; docs/results/training-speed.json
+
+The plain loop is the textbook: eager float32, every step applies A to the whole batch, the state is normalised map by
+map and then pooled, the standardised kernels are made anew at every use, the optimizer goes tensor by tensor. Ours is
+`training.loop`. Both start from the same weights and see the same batches; they take turns within one process, and the
+best round of each counts. That they learn the same is checked: losses of the same steps, and the validation loss after
+them, must agree. Memory is what autograd keeps for the backward pass, with and without checkpointing, T = 8 and 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from frost.core.layout import pool
+from frost.core.model import Frost
+from frost.core.trajectory import Trajectory
+from frost.data.splits import Split
+from frost.recipes import recipe
+from frost.training.ahead import read_ahead
+from frost.training.average import begin_average
+from frost.training.loop import Training, _train_step
+from frost.training.memory import unroll
+from frost.training.objective import objective, step_losses
+from frost.training.optim import learning_rate_at, parameter_groups
+from frost.training.team import ALONE
+from frost.zoo.registry import build
+from frost.zoo.resnet import StandardConv2d
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "training-speed.json"
+STEPS, ROUNDS = 6, 3
+RUN = recipe("cifar100-cpu")
+PLAIN = replace(RUN.train, augment=replace(RUN.train.augment, shift=0, flip=False))    # the same images for both
+
+
+def plain_trajectory(model: Frost, images: Tensor) -> Trajectory:
+    """Unroll by the book: nothing is shared between steps, nothing is known of the first one."""
+    x = model.stem(images)
+    scale = model.scale
+    hidden = torch.zeros_like(x)
+    outputs, scores = [], []
+    for _ in range(model.depth):
+        for part in model.transition.modules():
+            if isinstance(part, StandardConv2d):
+                part._frozen.clear()
+        drive = scale.power(1 + scale.hurst) * model.input_map(x)
+        hidden = hidden + scale.value * model.transition(hidden) + drive
+        features = pool(model.norm(hidden))
+        output = scale.power(-scale.hurst) * model.head.readout(features) + model.head.feedthrough(pool(x))
+        outputs.append(output)
+        scores.append(model.head.score_logit(features, output))
+    return Trajectory(None, torch.stack(outputs, dim=1), torch.stack(scores, dim=1))
+
+
+class PlainLoop:
+    """The textbook's training."""
+
+    def __init__(self) -> None:
+        self.model = build(RUN.model, seed=0)
+        assert isinstance(self.model, Frost)
+        self.model.train()
+        self.average = begin_average(self.model)
+        groups = parameter_groups(self.model, PLAIN.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=PLAIN.learning_rate, foreach=False)
+        self.step = 0
+
+    def take(self, data: Split, rows: Tensor) -> float:
+        """One step."""
+        self.step += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate_at(self.step, 1000, 50, PLAIN.learning_rate)
+        assert isinstance(self.model, Frost)
+        trajectory = plain_trajectory(self.model, data.batch(rows))
+        loss = objective(trajectory, data.labels[rows], RUN.halting, label_smoothing=PLAIN.label_smoothing,
+                         deep_supervision=PLAIN.deep_supervision)
+        self.optimizer.zero_grad()
+        loss.total.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), PLAIN.clip, foreach=False)
+        self.optimizer.step()
+        with torch.no_grad():
+            for ours, theirs in zip(self.average.state_dict().values(), self.model.state_dict().values(), strict=True):
+                if ours.is_floating_point():
+                    ours.lerp_(theirs, 0.002)
+        return loss.total.item()
+
+
+class OurLoop:
+    """`training.loop`."""
+
+    def __init__(self) -> None:
+        self.model = build(RUN.model, seed=0)
+        self.model.train()
+        self.training = Training.begin(self.model, PLAIN)
+
+    def take(self, data: Split, rows: Tensor) -> float:
+        """One step."""
+        (batch,) = read_ahead(data, [rows], ALONE, False, 0)
+        config = replace(PLAIN, warmup=0.05)
+        record, _ = _train_step(self.training, data, batch, config, RUN.halting, 1000, 1)
+        return record.loss
+
+
+def speed(data: Split, held_out: Split, rounds: int) -> dict[str, Any]:
+    """Images per second of both, and that they learn the same."""
+    loops = {"plain": PlainLoop(), "ours": OurLoop()}
+    best = dict.fromkeys(loops, float("inf"))
+    losses: dict[str, list[float]] = {name: [] for name in loops}
+    for number in range(rounds + 1):                    # the first round warms up
+        for name, loop in loops.items():
+            started = time.perf_counter()
+            for step in range(STEPS):
+                first = (number * STEPS + step) * PLAIN.batch % (len(data) - PLAIN.batch)
+                losses[name].append(loop.take(data, torch.arange(first, first + PLAIN.batch)))
+            if number:
+                best[name] = min(best[name], (time.perf_counter() - started) / STEPS)
+    validation = {}
+    for name, loop in loops.items():
+        loop.model.eval()
+        with torch.no_grad():
+            outputs = loop.model(held_out.batch(torch.arange(len(held_out))), keep_states=False).outputs
+        validation[name] = step_losses(outputs, held_out.labels).mean().item()
+    apart = max(abs(a - b) for a, b in zip(losses["plain"], losses["ours"], strict=True))
+    rates = {name: PLAIN.batch / seconds for name, seconds in best.items()}
+    return {"images_per_second": rates, "ratio": rates["ours"] / rates["plain"], "largest_loss_difference": apart,
+            "validation_loss": validation, "steps": STEPS * (rounds + 1)}
+
+
+def kept_bytes(depth: int, checkpointing: bool) -> int:
+    """The most bytes that autograd holds for one step's backward pass."""
+    model = build(replace(RUN.model, depth=depth), seed=0)
+    model.train()
+    images, held, most, now = torch.rand(16, 3, 32, 32), {}, 0, 0
+
+    class Held:
+        """A tensor that autograd keeps; counted while it lives."""
+
+        def __init__(self, tensor: Tensor) -> None:
+            nonlocal most, now
+            self.tensor, self.key = tensor, (tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes())
+            held[self.key] = held.get(self.key, 0) + 1
+            if held[self.key] == 1:
+                now += self.key[1]
+                most = max(most, now)
+
+        def __del__(self) -> None:
+            nonlocal now
+            held[self.key] -= 1
+            if not held[self.key]:
+                now -= self.key[1]
+                del held[self.key]
+
+    with torch.autograd.graph.saved_tensors_hooks(Held, lambda kept: kept.tensor):
+        trajectory = (unroll(model, images, depth, False) if checkpointing else
+                      model(images, depth=depth, keep_states=False))
+        trajectory.outputs.sum().backward()
+    return most
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    generator = torch.Generator().manual_seed(0)
+    data = Split(torch.rand(64 * 30, 3, 32, 32, generator=generator), torch.randint(0, 100, (64 * 30,),
+                                                                                    generator=generator))
+    held_out = Split(torch.rand(256, 3, 32, 32, generator=generator), torch.randint(0, 100, (256,),
+                                                                                    generator=generator))
+    result = {"command": "python benchmarks/training_speed.py", "threads": torch.get_num_threads(),
+              **speed(data, held_out, options.rounds),
+              "kept_mb": {f"T={depth}{', checkpointing' if again else ''}": kept_bytes(depth, again) / 2**20
+                          for depth in (8, 32) for again in (False, True)}}
+    kept = result["kept_mb"]
+    result["memory_ratio"] = kept["T=32, checkpointing"] / kept["T=8, checkpointing"]
+    print(json.dumps(result, indent=1))
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
