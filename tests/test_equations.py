@@ -463,6 +463,9 @@ def test_eq24_the_total_is_the_weighted_sum():
     assert_close(parts.anchoring, anchoring_loss(trajectory.score_logits, parts.easy, parts.hard))
     deep = objective(trajectory, labels, config, deep_supervision=0.5)
     assert_close(deep.total, parts.total + 0.5 * losses.mean())
+    grown = objective(trajectory, labels, config, deep_supervision=0.5, growth=2.0)
+    weights = torch.tensor([1.0, 4.0, 9.0, 16.0]) / 30
+    assert_close(grown.total, parts.total + 0.5 * (weights * losses.mean(dim=0)).sum())
 
 
 # --- App. B: contraction ---------------------------------------------------------------------------------------------

@@ -165,7 +165,8 @@ def _augmented(batch: Batch, labels: Tensor, config: TrainConfig,
 def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixed | None, config: TrainConfig,
           halting: HaltingConfig) -> tuple[Objective, Trajectory]:
     """The loss of the whole batch, differentiable in this process's images, and the trajectories of all."""
-    settings: dict[str, Any] = {"label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision}
+    settings: dict[str, Any] = {"label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision,
+                                "growth": config.supervision_growth}
     count, own = len(labels), part.stop - part.start
     whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
                           score_logits=team.whole(mine.score_logits[:own], count, part))

@@ -44,6 +44,19 @@ def task_loss(losses: Tensor) -> Tensor:
     return losses[:, -1].mean()
 
 
+def deep_loss(losses: Tensor, growth: float = 0.0) -> Tensor:
+    """The loss of all steps, (b, t) → scalar: a mean in which step t weighs t^growth.
+
+        Σ_t t^g ℓ̄_t / Σ_t t^g,   ℓ̄_t = (1/B) Σ_i ℓ_{i,t}
+
+    The paper has none. With growth 0 every step counts alike and the dynamics settle as soon as they can; the larger it
+    is, the more is left for late steps.
+    """
+    steps = torch.arange(1, losses.shape[1] + 1, device=losses.device, dtype=losses.dtype)
+    weights = (steps / steps[-1]) ** growth
+    return (losses.mean(dim=0) * weights).sum() / weights.sum()
+
+
 def relative_loss(score_logits: Tensor, easy: Tensor, hard: Tensor, margin: float,
                   across: Literal["step", "all"] = "step", reduce: Literal["mean", "sum"] = "mean") -> Tensor:
     """A margin between the scores of easy and hard pairs, (b, t) → scalar.
@@ -80,15 +93,15 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
 
 
 def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
-              deep_supervision: float = 0.0, mixed: Mixed | None = None) -> Objective:
+              deep_supervision: float = 0.0, growth: float = 0.0, mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
     With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
-    `deep_supervision` adds that weight times the mean loss over all steps; the paper has none. Ranks always use the
-    plain loss, without smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that
-    is ranked: E and H are empty and only the task is minimised, each image against both of its labels.
+    `deep_supervision` adds that weight times `deep_loss`; the paper has none. Ranks always use the plain loss, without
+    smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
+    and only the task is minimised, each image against both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
@@ -104,7 +117,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     nothing = losses.new_zeros(())
     if halting.objective != "rank":
         task, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
-        total = task + halting.ponder_weight * price + deep_supervision * losses.mean()
+        total = task + halting.ponder_weight * price + deep_supervision * deep_loss(losses, growth)
         return Objective(total, task, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     task = task_loss(losses)
@@ -112,7 +125,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
     total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
     if deep_supervision:
-        total = total + deep_supervision * losses.mean()
+        total = total + deep_supervision * deep_loss(losses, growth)
     return Objective(total, task, relative, anchoring, easy, hard, nothing)
 
 

@@ -21,6 +21,7 @@ class TrainConfig:
     clip: float = 1.0               # largest gradient norm
     label_smoothing: float = 0.0
     deep_supervision: float = 0.0   # weight of the mean loss over all steps; the paper has none (§5.1)
+    supervision_growth: float = 0.0 # in that mean step t weighs t^growth; large leaves more for late steps
     random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
     average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
     augment: Augmentation = field(default_factory=Augmentation)
@@ -42,7 +43,7 @@ class TrainConfig:
         for name in ("learning_rate", "clip", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("weight_decay", "deep_supervision", "random_depth", "save_every", "seed",
+        for name in ("weight_decay", "deep_supervision", "supervision_growth", "random_depth", "save_every", "seed",
                      "workers"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
