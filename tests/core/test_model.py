@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from conftest import small_frost
+from frost.core import frozen
 from frost.core.lipschitz import AolMap, Chain
 from frost.core.model import Frost, FrostConfig, branch
 from frost.core.trajectory import State
+from frost.zoo.registry import SIZES, build
 
 RULES = ("residual", "gated", "contractive", "theorem")
 
@@ -305,3 +307,30 @@ def test_a_stem_of_the_wrong_width_is_refused(images):
 def test_a_depth_of_zero_is_refused_when_running(images):
     with pytest.raises(ValueError, match="depth must be at least 1"):
         small_frost()(images, depth=0)
+
+
+def test_a_first_step_computed_for_one_image_has_the_gradients_of_all(monkeypatch):
+    """A(0) is the same for every image: computed once and shared, its gradient is the sum over the batch."""
+    model = build(SIZES["resnet-8px"], seed=0).double()
+    with torch.no_grad():
+        for parameter in model.transition.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    images = torch.rand(5, 1, 8, 8).double()
+    gradients = []
+    for shared in (True, False):
+        monkeypatch.setattr(frozen, "treats_images_alike", lambda module, shared=shared: shared)
+        model.zero_grad()
+        model(images).outputs.sin().sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in model.transition.parameters()])
+    for one, all_ in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, all_)
+
+
+@pytest.mark.parametrize(("part", "alike"), [(nn.ReLU(), True), (nn.Dropout(0.5), False), (nn.BatchNorm2d(4), False)])
+def test_what_is_random_or_looks_across_the_batch_is_computed_for_all(part, alike):
+    assert frozen.treats_images_alike(nn.Sequential(nn.Conv2d(4, 4, 1), part)) is alike
+
+    class Own(nn.Module):
+        pass
+
+    assert not frozen.treats_images_alike(nn.Sequential(Own(), part))
