@@ -14,9 +14,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from frost import options
 from frost.config import suggest
 
 Answer = tuple[dict[str, Any], str]   # the object for --json, and the text for a person
@@ -55,84 +55,6 @@ def parser() -> argparse.ArgumentParser:
                                help="change a field of the configuration, for instance model.depth=12 train.seed=1")
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
-
-
-def _demo_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
-                       help="folder for the run and its picture (default: %(default)s)")
-
-
-def _train_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("recipe", metavar="RECIPE", help="such as digits or cifar100-cpu; `frost recipes` lists them")
-    words.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
-    _add_data(words)
-    words.add_argument("--resume", action="store_true",
-                       help="go on from the newest checkpoint in RUN; start if there is none")
-    words.add_argument("--tensorboard", action="store_true", help="write event files to RUN/tensorboard as well")
-
-
-def _launch_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("-n", "--processes", type=int, required=True, metavar="N", help="processes on this machine")
-    words.add_argument("--retries", type=int, default=3, metavar="N",
-                       help="times to go on with --resume after a process has died (default: %(default)s)")
-    words.add_argument("command", nargs=argparse.REMAINDER, metavar="train …", help="what each of them runs")
-
-
-def _add_data(words: argparse.ArgumentParser) -> None:
-    words.add_argument("--data", type=Path, metavar="DIR", help="folder with the data set (default: the cache folder)")
-    words.add_argument("--download", action="store_true", help="fetch a public data set that is missing")
-
-
-def _evaluate_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
-    _add_data(words)
-    words.add_argument("--quantiles", type=float, nargs="+", metavar="Q",
-                       help="of the halting score, in [0, 1]; 1 is full depth (default: those of the paper's Table 2)")
-    words.add_argument("--policy", nargs="+", metavar="RULE",
-                       help="stopping rules to compare at equal mean depth, such as rank confidence; or all")
-    words.add_argument("--split", choices=("test", "validation"), default="test",
-                       help="images to measure on (default: %(default)s); choose settings on validation")
-
-
-def _predict_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
-    words.add_argument("files", type=Path, nargs="*", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
-    words.add_argument("--list", type=Path, metavar="FILE", dest="listed", help="a file with one path a line")
-    words.add_argument("--out", type=Path, metavar="FILE",
-                       help="write answers to a .csv or .jsonl file as they come; if it is there, go on from it")
-    budget = words.add_mutually_exclusive_group()
-    budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by the run's rule")
-    budget.add_argument("--mean-depth", type=float, metavar="D", help="the same, for D steps an image in the mean")
-    budget.add_argument("--accuracy-loss", type=float, metavar="P",
-                        help="the same, losing at most P points with 95 %% confidence")
-    budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
-    words.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
-
-
-def _calibrate_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("run", metavar="RUN", help="folder of a run")
-    _add_data(words)
-    words.add_argument("--policy", default="rank", metavar="RULE",
-                       help="the stopping rule to calibrate (default: %(default)s)")
-
-
-def _bench_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("model", metavar="RUN|MODEL", help="folder or name of a run, or a model such as frost-vit-b16")
-    words.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64, 256], metavar="B",
-                       help="images that run together (default: 1 8 64 256)")
-    words.add_argument("--precision", nargs="+", choices=("float32", "bf16"), default=["float32"],
-                       help="default: float32")
-    words.add_argument("--executor", nargs="+", choices=("masked", "compact", "refill"),
-                       default=["masked", "compact", "refill"], help="default: all three")
-    words.add_argument("--mean-depth", type=float, metavar="D",
-                       help="default: half of a run's depth, or the paper's for an untrained model")
-    words.add_argument("--rounds", type=int, default=2, help="of which the best counts (default: %(default)s)")
-    words.add_argument("--seed", type=int, default=0, help="of images, weights and depths (default: %(default)s)")
-
-
-def _describe_options(words: argparse.ArgumentParser) -> None:
-    words.add_argument("model", metavar="MODEL",
-                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
 
 
 def _demo(arguments: argparse.Namespace) -> Answer:
@@ -203,6 +125,26 @@ def _bench(arguments: argparse.Namespace) -> Answer:
     return as_json(result), text(result)
 
 
+def _reproduce(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows import reproduce as kit
+    from frost.workflows.kit.scales import scale_of
+
+    scale = scale_of(arguments.scale)
+    if arguments.plan:
+        what = kit.plan(scale, arguments.out, arguments.data, arguments.only)
+        return kit.plan_json(what), kit.plan_text(what)
+    result = kit.reproduce(scale, arguments.out, arguments.data, arguments.only, arguments.resume,
+                           ("frost", *arguments.words))
+    return result.results, kit.text(result)
+
+
+def _analyze(arguments: argparse.Namespace) -> Answer:
+    from frost.workflows.analyze import analyze, as_json, text
+
+    result = analyze(arguments.run, arguments.data, arguments.download)
+    return as_json(result), text(result)
+
+
 def _describe(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.describe import as_json, as_text, describe
 
@@ -211,18 +153,23 @@ def _describe(arguments: argparse.Namespace) -> Answer:
 
 
 VERBS = {
-    "demo": Verb("the whole story on data that comes with the package", _demo, _demo_options),
+    "demo": Verb("the whole story on data that comes with the package", _demo, options.demo_options),
     "recipes": Verb("named runs, one line each", _recipes, None, False),
-    "train": Verb("train a recipe's model, or go on with it", _train, _train_options),
-    "launch": Verb("train with several processes, and go on when one of them dies", _launch, _launch_options, False),
+    "train": Verb("train a recipe's model, or go on with it", _train, options.train_options),
+    "launch": Verb("train with several processes, and go on when one of them dies", _launch, options.launch_options,
+                   False),
     "calibrate": Verb("gather a stopping rule's scores on held-out images, and keep them in the run", _calibrate,
-                      _calibrate_options, False),
+                      options.calibrate_options, False),
     "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
-                     _evaluate_options, False),
-    "predict": Verb("the class of each image, and the steps it took", _predict, _predict_options, False),
+                     options.evaluate_options, False),
+    "predict": Verb("the class of each image, and the steps it took", _predict, options.predict_options, False),
     "bench": Verb("images per second beside the full-depth loop, and what is realised of the ideal", _bench,
-                  _bench_options, False),
-    "describe": Verb("parameters, FLOPs once per image and per step", _describe, _describe_options),
+                  options.bench_options, False),
+    "analyze": Verb("similarity of states, dimension of paths and contraction of a run's step", _analyze,
+                    options.analyze_options, False),
+    "reproduce": Verb("every table and figure of the paper, beside the paper's numbers", _reproduce,
+                      options.reproduce_options, False),
+    "describe": Verb("parameters, FLOPs once per image and per step", _describe, options.describe_options),
 }
 
 

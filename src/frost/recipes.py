@@ -129,8 +129,9 @@ def cifar100_cpu() -> RunConfig:
     """
     return RunConfig(
         recipe="cifar100-cpu", data="cifar100",
-        model=replace(SIZES["resnet-32px"], depth=8, scale_init=0.2, channels=256, bottleneck=64, patch=4, light_stem=True,
-                      leaky=True, rectify=True, standardise=True, standardise_weights=True, score_sees="output"),
+        model=replace(SIZES["resnet-32px"], depth=8, scale_init=0.2, channels=256, bottleneck=64, patch=4,
+                      light_stem=True, leaky=True, rectify=True, standardise=True, standardise_weights=True,
+                      score_sees="output"),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15),
         train=TrainConfig(epochs=30, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05,
                           deep_supervision=2.0, supervision_growth=8.0, average=0.998,

@@ -57,3 +57,9 @@ def progress(what: str, total: int, first: int = 0, per_unit: int = 1, is_shown:
                       file=sys.stderr, flush=True)
 
     yield line
+
+
+def say(sentence: str) -> None:
+    """One line on stderr, if somebody listens."""
+    with suppress(OSError, ValueError, AttributeError):
+        print(sentence, file=sys.stderr, flush=True)

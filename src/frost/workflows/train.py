@@ -10,7 +10,7 @@ import math
 import shlex
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from frost import checkpoint, directory
 from frost.analysis.traces import Traces
 from frost.config import to_dict
 from frost.core.precision import resolve_device
-from frost.core.trajectory import Trajectory
+from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
@@ -44,6 +44,7 @@ from frost.workflows.runfolder import ORIGIN, alone_in, begin, check_folder, has
 from frost.zoo.registry import build
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
+Probe = Callable[[IterativeModel, int, int], Mapping[str, Any] | None]    # of the model, after so many of all steps
 
 
 class TrainResult(NamedTuple):
@@ -59,10 +60,12 @@ class TrainResult(NamedTuple):
 
 
 def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resume: bool = False,
-          download: bool = False, tensorboard: bool = False, command: Sequence[str] = ()) -> TrainResult:
+          download: bool = False, tensorboard: bool = False, command: Sequence[str] = (),
+          probe: Probe | None = None) -> TrainResult:
     """Train a recipe's model, or go on with it.
 
     Args:
+        probe: is shown the model before the first step and after each one; what it returns goes to probes.jsonl.
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
     device = resolve_device(config.train.device)
@@ -73,7 +76,8 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
             raise ValueError("--download is for one process; download first, then train with several.")
         was_there = team.by_first(lambda: _may_begin(out, to_dict(config), resume))
         if not was_there:
-            was_there = _train(config, out, team, device, data_folder, resume, download, tensorboard, tuple(command))
+            was_there = _train(config, out, team, device, data_folder, resume, download, tensorboard, tuple(command),
+                               probe)
         return TrainResult(out, team.by_first(lambda: directory.read_json(out / ORIGIN)), was_there)
 
 
@@ -86,7 +90,7 @@ def _may_begin(out: Path, values: dict[str, Any], resume: bool) -> bool:
 
 
 def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_folder: Path | None, resume: bool,
-           download: bool, tensorboard: bool, command: tuple[str, ...]) -> bool:
+           download: bool, tensorboard: bool, command: tuple[str, ...], probe: Probe | None) -> bool:
     """Train to the end, unless another process did so while the data were read."""
     values = to_dict(config)
     try:
@@ -111,7 +115,7 @@ def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_
         if not team.by_first(began):
             return True
         model = build(config.model, seed=config.train.seed).to(device)
-        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command)
+        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command, probe)
         run.open(files, tensorboard)
         run.to_the_end()
     return False
@@ -128,6 +132,7 @@ class _Run:
     training: Training
     wish: Wish
     command: tuple[str, ...]
+    probe: Probe | None = None
     seconds_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
@@ -140,7 +145,8 @@ class _Run:
         if found is not None:
             self.seconds_before = found[0]["seconds"]
             self.scores = [] if found[1] is None else [found[1]]
-        self.records = Records(self.out, self.training.step, files, self.team.is_first, tensorboard)
+        self.records = Records(self.out, self.training.step, files, self.team.is_first, tensorboard,
+                               self.probe is not None)
         self.validated_at = self.team.agree(self.records.last_validation)
 
     @property
@@ -152,16 +158,23 @@ class _Run:
         """Take the remaining steps, then calibrate and leave the run."""
         batches, steps = steps_in(self.data.train, self.config.train, self.team.size)
         shown = self._validate_if_due(batches, steps)    # if it was stopped inside a validation
+        if self.training.step == 0:
+            self._probe(steps)
         if self.training.step < steps:
             images = self.config.train.batch * self.team.size
             with progress("training", steps, self.training.step, images, is_shown=self.team.is_first) as report:
                 for record in go_on(self.training, self.data.train, self.config.train, self.config.halting,
                                     self._watch):
                     self.records.step(record)
+                    self._probe(steps)
                     shown = self._validate_if_due(batches, steps) or shown
                     report(record.step, _line(record) + shown)
                     self._save_if_due(record.step == steps)
         self._calibrate()
+
+    def _probe(self, steps: int) -> None:
+        if self.probe is not None and self.team.is_first:
+            self.records.probe(self.training.step, self.probe(self.training.model, self.training.step, steps))
 
     @property
     def seconds(self) -> float:

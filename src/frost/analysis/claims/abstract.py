@@ -1,0 +1,51 @@
+"""The sentences of the paper's abstract and conclusions, and the sections that decide each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from frost.analysis.claims.verdict import Section, Verdict
+
+
+class Claim(NamedTuple):
+    """One sentence of the paper, in our words."""
+
+    where: str
+    claim: str
+    sections: tuple[str, ...]
+
+
+CLAIMS = (
+    Claim("abstract", "Intermediate states are different resolutions of one shared representation.",
+          ("consistency", "dimension")),
+    Claim("abstract", "The dynamics contract and converge stably over iterations.", ("theory", "extrapolation")),
+    Claim("abstract", "Halting admits a ranking by intrinsic quality, without extrinsic objectives.",
+          ("halting", "rules", "losses")),
+    Claim("abstract", "Adaptive efficiency emerges from the aligned geometry.", ("halting", "complexity", "collapse")),
+    Claim("conclusion", "The fractal bias leads to the predicted convergence.", ("theory", "lambda", "dimension")),
+    Claim("conclusion", "Depth can be varied at inference.", ("halting", "supervision", "shift")),
+    Claim("conclusion", "Adaptive computation depends on the geometry of the states: without it training collapses.",
+          ("collapse", "consistency")),
+)
+RULE = "holds if all its sections hold, does not hold if none holds even in part, else in part; sections that are " \
+       "missing or cannot be tested are left out"
+
+
+def judged(sections: Mapping[str, Section]) -> list[dict[str, Any]]:
+    """Each claim with a verdict from those of its sections."""
+    rows = []
+    for where, claim, names in CLAIMS:
+        found = {name: sections[name].verdict for name in names if name in sections}
+        rows.append({"where": where, "claim": claim, "sections": found, "verdict": _combined(list(found.values())),
+                     "figures": [sections[name].finding for name in found]})
+    return rows
+
+
+def _combined(verdicts: list[Verdict]) -> Verdict:
+    known = [verdict for verdict in verdicts if verdict != "cannot be tested at this scale"]
+    if not known:
+        return "cannot be tested at this scale"
+    if all(verdict == "holds" for verdict in known):
+        return "holds"
+    return "does not hold here" if all(verdict == "does not hold here" for verdict in known) else "holds in part"

@@ -1,0 +1,63 @@
+"""A number with where it lies in 95 % of the cases, and from how many observations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+NORMAL = 1.959964                                              # 97.5 % of a normal distribution lie below
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)    # the same for 1…9 degrees of freedom
+
+
+class Measured(NamedTuple):
+    """A measured number, its 95 % interval, and the number of observations; with one, the interval is the number."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def of_mean(values: ArrayLike) -> Measured:
+    """The mean of independent observations, such as one for each image or each seed, with Student's interval."""
+    numbers = np.asarray(values, dtype=float)
+    if numbers.ndim != 1 or not len(numbers):
+        raise ValueError(f"a mean needs a row of numbers, got shape {numbers.shape}.")
+    mean, count = float(numbers.mean()), len(numbers)
+    if count == 1:
+        return Measured(mean, mean, mean, 1)
+    factor = STUDENT[count - 2] if count - 2 < len(STUDENT) else NORMAL
+    half = factor * float(numbers.std(ddof=1)) / math.sqrt(count)
+    return Measured(mean, mean - half, mean + half, count)
+
+
+def of_share(hits: int, count: int) -> Measured:
+    """A share of independent images, with Wilson's interval, which stays in [0, 1]."""
+    if not 0 <= hits <= count or count < 1:
+        raise ValueError(f"a share needs 0 ≤ hits ≤ count and a count of at least 1, got {hits} of {count}.")
+    share, square = hits / count, NORMAL**2
+    centre = (share + square / (2 * count)) / (1 + square / count)
+    half = NORMAL / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return Measured(share, min(share, centre - half), max(share, centre + half), count)
+
+
+def difference(first: Measured, second: Measured) -> Measured:
+    """Of two independent measurements; the half widths add in squares."""
+    low = math.hypot(first.value - first.low, second.high - second.value)
+    high = math.hypot(first.high - first.value, second.value - second.low)
+    gap = first.value - second.value
+    return Measured(gap, gap - low, gap + high, min(first.n, second.n))
+
+
+def exact(value: float) -> Measured:
+    """A number that is counted, not sampled."""
+    return Measured(value, value, value, 1)
+
+
+def all_of(rows: Sequence[Measured]) -> list[dict[str, float]]:
+    """As `results.json` keeps them."""
+    return [row._asdict() for row in rows]

@@ -1,0 +1,94 @@
+"""The paper kit's page: one HTML file, no network, light and dark, printable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+NAMES = {"consistency": "Table 1: scale consistency", "dimension": "§6.1: dimension of the path",
+         "lambda": "Figure 1: λ and H", "halting": "Table 2: halting", "losses": "Figure 2: the ranking losses",
+         "complexity": "Table 3: complexity", "collapse": "App. D: collapse", "theory": "App. B: contraction",
+         "supervision": "§5.1: supervision", "rules": "Beyond: stopping rules", "extrapolation": "Beyond: more steps",
+         "shift": "§4.4 and beyond: shifted data"}
+CLASSES = {"holds": "yes", "holds in part": "part", "does not hold here": "no",
+           "cannot be tested at this scale": "open"}
+SIGNS = {"yes": "✓", "part": "◐", "no": "✗", "open": "?"}
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1d2327;--soft:#5b646b;--back:#fff;--card:#f5f7f8;--line:#d5dade;--link:#005a9c;
+--yes:#00634a;--part:#8a5a00;--no:#a23b00;--open:#555}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9eb;--soft:#a8b0b6;--back:#15191c;--card:#1e2428;--line:#39424a;
+--link:#7cc0ff;--yes:#4fd1a5;--part:#f0b95a;--no:#ff9466;--open:#b9b9b9}
+figure svg{filter:invert(.92) hue-rotate(180deg)}}
+*{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main,header{max-width:60rem;margin:0 auto;padding:0 1rem}h1{margin:1.6rem 0 .2rem;font-size:1.7rem;line-height:1.2}
+h2{margin:0 0 .4rem;font-size:1.2rem}p{margin:.4rem 0}a{color:var(--link)}a:focus-visible,summary:focus-visible{
+outline:3px solid var(--link);outline-offset:2px}.soft{color:var(--soft);font-size:.9rem}.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{text-align:left;vertical-align:top;padding:.3rem .5rem;
+border-bottom:1px solid var(--line)}section{background:var(--card);border:1px solid var(--line);border-radius:.5rem;
+margin:1.2rem 0;padding:1rem}figure{margin:.8rem auto;max-width:36rem}figure svg{display:block;width:100%;height:auto;
+background:#fff}.verdict{font-weight:600;white-space:nowrap}.yes{color:var(--yes)}.part{color:var(--part)}
+.no{color:var(--no)}.open{color:var(--open)}ul{margin:.4rem 0;padding-left:1.2rem}code{font-size:.85rem;
+overflow-wrap:anywhere}summary{cursor:pointer}.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:1rem}
+@media print{section{break-inside:avoid;background:none}figure svg{filter:none}details>*{display:block}}
+"""
+
+
+def page(results: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
+    """The whole report; `pictures` holds an SVG for each section."""
+    sections = results["sections"]
+    rows = "".join(f'<tr><td><a href="#{name}">{escape(NAMES[name])}</a></td><td>{_verdict(part["verdict"])}</td>'
+                   f'<td>{escape(part["finding"])}</td></tr>' for name, part in sections.items())
+    claims = "".join(f'<tr><td>{escape(row["where"])}</td><td>{escape(row["claim"])}</td><td>{_verdict(row["verdict"])}'
+                     f'</td><td>{", ".join(_link(name) for name in row["sections"])}</td></tr>'
+                     for row in results["claims"])
+    bodies = "".join(_section(name, part, pictures[name]) for name, part in sections.items())
+    seconds = results["timing"]["seconds"]
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>frost: the paper, measured ({escape(results["scale"])})</title><style>{STYLE}</style></head><body>
+<a class="skip" href="#sections">Skip to the sections</a>
+<header><h1>The paper, measured</h1>
+<p>Scale-Consistent State-Space Dynamics via Fractal of Stationary Transformations: each claim, our measurement, and a
+verdict that follows from a stated rule.</p>
+<p class="soft">Scale {escape(results["scale"])} · data {escape(results["data"]["name"])}, {results["data"]["train"]:,}
+training and {results["data"]["test"]:,} test images · {seconds / 60:.0f} minutes of work ·
+<code>{escape(results["command"])}</code></p></header>
+<main><h2>What holds</h2><div class="wide"><table><thead><tr><th>Section</th><th>Verdict</th><th>Finding</th></tr>
+</thead><tbody>{rows}</tbody></table></div>
+<h2>The claims of abstract and conclusion</h2><div class="wide"><table><thead><tr><th>Where</th><th>Claim</th>
+<th>Verdict</th><th>From</th></tr></thead><tbody>{claims}</tbody></table></div>
+<p class="soft">A claim {escape(results["claims_rule"])}.</p><div id="sections">{bodies}</div></main></body></html>
+"""
+
+
+def _section(name: str, part: Mapping[str, Any], picture: bytes) -> str:
+    checks = "".join(f'<li><span class="{"yes" if met else "no"}">{"✓ met" if met else "✗ not met"}</span>: '
+                     f'{escape(check)}</li>' for check, met in part["checks"].items())
+    one = "" if len(part["seeds"]) > 1 else " (one seed)"
+    return f"""<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(NAMES[name])}</h2>
+<p>{_verdict(part["verdict"])}</p><p><b>The paper:</b> {escape(part["claim"])}</p>
+<p><b>Measured:</b> {escape(part["finding"])}</p>
+<figure role="img" aria-label="{escape(NAMES[name])}: {escape(part["finding"])}">{_inline(picture, name)}</figure>
+<details><summary>The rule, and which parts of it are met</summary><ul>{checks}</ul></details>
+<p class="soft">Seeds {", ".join(map(str, part["seeds"])) or "none"}{one} · <code>{escape(part["command"])}</code></p>
+</section>"""
+
+
+def _verdict(verdict: str) -> str:
+    kind = CLASSES[verdict]
+    return f'<span class="verdict {kind}">{SIGNS[kind]} {escape(verdict)}</span>'
+
+
+def _link(name: str) -> str:
+    return f'<a href="#{name}">{escape(name)}</a>'
+
+
+def _inline(picture: bytes, name: str) -> str:
+    """An SVG as part of the page: without its declaration, with names that no other picture has."""
+    text = picture.decode()
+    text = text[text.index("<svg"):]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", text)

@@ -1,0 +1,126 @@
+"""What is measured of one trained model: plain numbers, from which the sections are made without the model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from frost.analysis.consistency import consistency, cosine_to_final, flattened
+from frost.analysis.dimension import box_dimension, increments_exponent
+from frost.analysis.halting import EIGHTHS, halting_table, per_step_accuracy
+from frost.analysis.intervals import of_mean
+from frost.analysis.stability import gradient_conflict
+from frost.core.layout import normalised_pool
+from frost.core.trajectory import IterativeModel, Trajectory
+from frost.data.splits import DataSet, Images
+from frost.halting.calibration import Calibration
+from frost.halting.ranking import HaltingConfig
+from frost.training.evaluate import frozen, run_frozen
+from frost.training.logbook import read
+from frost.training.objective import objective
+from frost.training.records import LOGBOOK, PROBES
+from frost.workflows.dataset import batches_of
+
+POINTS = 60                                          # of a curve over a training
+PROBED = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)      # shares of a training at which gradients are compared
+PROBE_IMAGES = 64
+
+
+def outcome(model: IterativeModel, calibration: Calibration | None, test: Images) -> dict[str, Any]:
+    """Accuracy after each step, the halting table, and how far the scores differ."""
+    trajectory = run_frozen(model, test)
+    rows = [] if calibration is None else halting_table(trajectory, test.labels, calibration, EIGHTHS)
+    return {"images": len(test), "depth": trajectory.depth,
+            "per_step_accuracy": per_step_accuracy(trajectory.outputs, test.labels),
+            "rows": [row._asdict() for row in rows],
+            "score_deviation": trajectory.scores.double().std(correction=0).item()}
+
+
+def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
+    """Cosines to the last state, pooled as the readout sees them and flattened; dimension and exponent of the path."""
+    pooled, flat, kept = [], [], []
+    with frozen(model):
+        for features, states in _along(model, batches_of(test, 128)):
+            pooled.append(cosine_to_final(features))
+            flat.append(cosine_to_final(flattened(states)))
+            kept.append(features)
+    features = torch.cat(kept)[:paths]
+    found = box_dimension(features)
+    return {"pooled": consistency(torch.cat(pooled))._asdict(), "flattened": consistency(torch.cat(flat))._asdict(),
+            "dimension": of_mean(found.value.numpy())._asdict(),
+            "r_squared": of_mean(found.r_squared.numpy())._asdict(),
+            "smallest_box": found.smallest.mean().item(),
+            "exponent": of_mean(increments_exponent(features).numpy())._asdict()}
+
+
+def extrapolation(model: IterativeModel, test: Images) -> dict[str, Any]:
+    """Right answers after T/2, T, 2T and 4T steps, and after every step up to 4T."""
+    hits: list[Tensor] = []
+    with frozen(model):
+        for images, labels in zip(batches_of(test), test.labels.split(256), strict=True):
+            outputs = model(images, depth=4 * model.depth, keep_states=False).outputs
+            hits.append(outputs.argmax(dim=-1) == labels[:, None])
+    right = torch.cat(hits).double().mean(dim=0).tolist()
+    depth = model.depth
+    return {"per_step_accuracy": right, "images": len(test),
+            "at": {name: right[steps - 1] for name, steps in
+                   (("half", max(1, depth // 2)), ("full", depth), ("double", 2 * depth), ("fourfold", 4 * depth))}}
+
+
+def over_training(run: Path) -> dict[str, Any]:
+    """λ, H and the scores of easy, hard and median pairs, as the logbook has them; at most `POINTS` of each."""
+    book = read(run / LOGBOOK)
+    step = max(1, len(book) // POINTS)
+    chosen = book[::step] + ([] if (len(book) - 1) % step == 0 else book[-1:])
+    names = ("scale", "hurst", "easy_score", "hard_score", "median_score")
+    return {"share": [line["step"] / line["steps"] for line in chosen],
+            **{name: [line[name] for line in chosen] for name in names},
+            "least_scale": min((line["scale"] for line in book if line["scale"] is not None), default=None),
+            "largest_scale": max((line["scale"] for line in book if line["scale"] is not None), default=None),
+            "conflict": read(run / PROBES)}
+
+
+def conflict_probe(data: DataSet[Images], halting: HaltingConfig) -> Callable[..., Mapping[str, Any] | None]:
+    """A probe for a training: the cosine between the gradients of the task and of the ranking losses (40).
+
+    θ is what both reach: neither the readout nor the score's own weights. The losses are those of the paper, whatever
+    weight the training gives them.
+    """
+    rows = torch.arange(min(PROBE_IMAGES, len(data.validation)))
+    images, labels = data.validation.batch(rows), data.validation.labels[rows]
+    halting = HaltingConfig(reduce=halting.reduce, rank_by=halting.rank_by)
+
+    def probe(model: IterativeModel, step: int, steps: int) -> Mapping[str, Any] | None:
+        if step not in {round(share * steps) for share in PROBED}:
+            return None
+        twin = copy.deepcopy(model).eval()    # gradients, modes and statistics of the training stay as they are
+        loss = objective(twin(images, keep_states=False), labels, halting)
+        shared = [value for name, value in twin.named_parameters() if not name.startswith("head.")]
+        task = _gradient(loss.task, shared)
+        conflicts = {name: gradient_conflict(task, _gradient(part, shared)) for name, part in
+                     (("relative", loss.relative), ("anchoring", loss.anchoring))}
+        return {"share": step / steps, **conflicts}
+
+    return probe
+
+
+def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    if not loss.requires_grad:
+        return [torch.zeros_like(part) for part in parameters]
+    found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(part) if grad is None else grad for part, grad in zip(parameters, found, strict=True)]
+
+
+def _along(model: IterativeModel, batches: Iterator[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """The features that the readout sees, (b, t, c), and the states, (b, t, …), one batch at a time."""
+    norm: Any = model.norm
+    for images in batches:
+        trajectory: Trajectory = model(images)
+        assert trajectory.states is not None
+        features = [normalised_pool(norm, hidden) for hidden in trajectory.states.unbind(dim=1)]
+        yield torch.stack(features, dim=1), trajectory.states

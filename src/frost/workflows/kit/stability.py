@@ -1,0 +1,98 @@
+"""How a trained model's step behaves beside the bounds of App. B."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from frost.analysis.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
+from frost.core.model import Frost
+from frost.core.trajectory import IterativeModel, State
+from frost.data.splits import Images
+
+ASCENTS = 25           # of the search for the pair that is pulled apart the most
+POWER = 25             # iterations for a largest singular value
+FAR = 8                # times T: how long a state may take to come to rest
+RESTED = 1e-6          # of its length: what a state at rest may still move
+
+
+def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
+    """Contraction, error and gradient of one trained model, on a few test images, in double precision."""
+    twin = copy.deepcopy(model).double().eval()
+    for parameter in twin.parameters():
+        parameter.requires_grad_(False)
+    images = test.batch(torch.arange(min(probes, len(test)))).double()
+    with torch.no_grad():
+        start = twin.begin(images)
+        path = _path(twin, start, FAR * twin.depth)
+    step = _step_of(twin, start)
+    bound = twin.lipschitz if isinstance(twin, Frost) else None
+    last = path[twin.depth]
+    pair = worst_pair(step, last, ascents=ASCENTS)
+    moves = [(after - before).flatten(1).norm(dim=1) for before, after in itertools.pairwise(path)]
+    whole = [_jacobian(twin, start, row, twin.depth) for row in range(len(images))]
+    return {"lipschitz": bound, "worst_expansion": pair.ratio,
+            "expansion_between_images": _between_images(twin, start, last),
+            "jacobian_at_end": [jacobian_norm(_step_of(twin, _row(start, row)), last[row : row + 1], iterations=POWER)
+                                for row in range(len(images))],
+            "jacobian_of_all_steps": whole,
+            "gradient_bound": None if bound is None else bound**twin.depth,
+            "move_ratio": [float((later / earlier.clamp_min(1e-300)).mean()) for earlier, later in
+                           itertools.pairwise(moves)],
+            "rests": bool((moves[-1] <= RESTED * path[-1].flatten(1).norm(dim=1)).all()),
+            "scale": float(twin.scale.value) if isinstance(twin, Frost) else None,
+            **_errors(path, moves[0], bound, twin.depth)}
+
+
+def _errors(path: list[Tensor], first: Tensor, bound: float | None, depth: int) -> dict[str, Any]:
+    """‖h_t − h*‖ ÷ ‖h_1 − h_0‖ for t = 1…T, with the state after many steps for h*, beside L^t / (1 − L)."""
+    limit = path[-1]
+    errors = [float(((path[t] - limit).flatten(1).norm(dim=1) / first).max()) for t in range(1, depth + 1)]
+    allowed = None if bound is None else [error_bound(bound, 1.0, t) for t in range(1, depth + 1)]
+    return {"errors": [error if math.isfinite(error) else None for error in errors], "error_bound": allowed}
+
+
+def _between_images(model: IterativeModel, start: State, last: Tensor) -> list[float]:
+    """How much one step pulls apart two states of different images under the same drive."""
+    if len(last) < 2:
+        return []
+    step = _step_of(model, start)
+    with torch.no_grad():
+        return expansion(step, last, last.roll(1, dims=0)).tolist()
+
+
+def _jacobian(model: IterativeModel, start: State, row: int, depth: int) -> float:
+    """‖∂h_T / ∂h_0‖ for one image (36)–(39)."""
+    own = _row(start, row)
+    one = _step_of(model, own)
+
+    def all_steps(hidden: Tensor) -> Tensor:
+        for _ in range(depth):
+            hidden = one(hidden)
+        return hidden
+
+    return jacobian_norm(all_steps, own.hidden, iterations=POWER)
+
+
+def _row(state: State, row: int) -> State:
+    part = slice(row, row + 1)
+    return State(state.hidden[part], None if state.drive is None else state.drive[part], state.feedthrough[part], None)
+
+
+def _step_of(model: IterativeModel, start: State) -> StateMap:
+    """h → Φ(h) under the drive of these images."""
+    return lambda hidden: model.step(start._replace(hidden=hidden, step=None)).hidden
+
+
+def _path(model: IterativeModel, start: State, steps: int) -> list[Tensor]:
+    """h_0, h_1, …"""
+    path, state = [start.hidden], start
+    for _ in range(steps):
+        state = model.step(state)
+        path.append(state.hidden)
+    return path

@@ -1,0 +1,147 @@
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from frost.analysis.claims import abstract
+from frost.analysis.claims.verdict import verdict_of
+from frost.cli import main
+from frost.recipes import recipe
+from frost.workflows.kit.plan import SECTIONS, chosen_units, needed_by, units_of
+from frost.workflows.kit.scales import Scale, as_printed, scale_of, with_model
+from frost.workflows.reproduce import plan, reproduce
+
+VERDICTS = {"holds", "holds in part", "does not hold here", "cannot be tested at this scale"}
+
+
+def tiny() -> Scale:
+    run = recipe("digits")
+    small = replace(run, model=replace(run.model, channels=16, bottleneck=8, depth=4),
+                    train=replace(run.train, epochs=1, batch=128))
+    return Scale(name="smoke", base=as_printed(small), ours=small, seeds=(0,), backbones=("resnet-8px",), batches=(4,),
+                 paths=16, probes=1)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("kit") / "report"
+    return reproduce(tiny(), out)
+
+
+def without_timing(results):
+    return {key: value for key, value in results.items() if key != "timing"}
+
+
+@pytest.mark.slow
+def test_all_twelve_sections_are_filled_from_real_runs(report):
+    assert list(report.results["sections"]) == list(SECTIONS)
+    for name, section in report.results["sections"].items():
+        assert section["verdict"] in VERDICTS, name
+        assert section["ours"], name
+        assert section["paper"], name
+        assert section["rule"], name
+        assert section["command"].endswith(f"--only {name}")
+        assert section["verdict"] == verdict_of(section["checks"])
+
+
+@pytest.mark.slow
+def test_every_claim_of_the_abstract_and_the_conclusion_has_a_verdict_with_figures(report):
+    assert len(report.results["claims"]) == len(abstract.CLAIMS)
+    for row in report.results["claims"]:
+        assert row["verdict"] in VERDICTS
+        assert all(re.search(r"\d", figures) for figures in row["figures"])
+
+
+@pytest.mark.slow
+def test_the_page_is_one_file_that_asks_for_nothing(report):
+    text = (report.out / "report.html").read_text()
+    assert text.count("<svg") == len(SECTIONS)
+    assert not re.search(r'(?:src|href)="(?!#)', text.replace('xmlns:xlink="', ""))
+    assert "url(http" not in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+
+
+@pytest.mark.slow
+def test_every_section_has_its_figure_in_both_forms(report):
+    names = {file.name for file in (report.out / "figures").iterdir()}
+    assert names == {f"{name}.{kind}" for name in SECTIONS for kind in ("svg", "png")}
+
+
+@pytest.mark.slow
+def test_what_is_done_is_not_done_again_and_what_is_lost_comes_back_the_same(report):
+    lost, kept = report.out / "units/frost-deep.json", report.out / "units/frost-gated.json"
+    before, stamp = (report.out / "results.json").read_text(), kept.stat().st_mtime_ns
+    lost.unlink()
+    shutil.rmtree(report.out / "runs/frost-deep")
+    again = reproduce(tiny(), report.out, resume=True)
+    assert kept.stat().st_mtime_ns == stamp
+    assert without_timing(json.loads(before)) == without_timing(json.loads(json.dumps(again.results)))
+
+
+@pytest.mark.slow
+def test_a_unit_of_other_settings_is_refused(report):
+    other = replace(tiny(), base=with_model(tiny().base, hurst=0.7))
+    with pytest.raises(ValueError, match="other settings than this version has"):
+        plan(other, report.out)
+
+
+@pytest.mark.slow
+def test_a_folder_that_was_begun_needs_a_word(report, capsys):
+    assert main(["reproduce", "--scale", "smoke", "--out", str(report.out)]) == 2
+    assert "add --resume" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_folder_of_another_scale_is_refused(report, capsys):
+    assert main(["reproduce", "--scale", "cpu", "--out", str(report.out), "--resume"]) == 2
+    assert "is a reproduction at scale smoke, not cpu" in capsys.readouterr().err
+    assert (report.out / "results.json").exists()
+
+
+def test_an_unknown_section_is_one_line(tmp_path, capsys):
+    assert main(["reproduce", "--scale", "smoke", "--out", str(tmp_path / "r"), "--only", "haltng"]) == 2
+    assert "Did you mean 'halting'?" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_without_cifar_is_refused_before_anything_is_made(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["reproduce", "--scale", "cpu", "--out", str(tmp_path / "r"), "--data", str(tmp_path / "empty")]) == 2
+    assert "cifar-100-python" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert main(["reproduce", "--scale", "smoke", "--out", str(tmp_path)]) == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_plan_writes_nothing(tmp_path, capsys):
+    out = tmp_path / "r"
+    assert main(["reproduce", "--scale", "smoke", "--out", str(out), "--plan", "--only", "losses", "--json"]) == 0
+    what = json.loads(capsys.readouterr().out)
+    assert set(what["units"]) == {"frost-mean-s0", "frost-anchoring", "frost-relative"}
+    assert what["seconds"] > 0
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["smoke", "cpu", "paper"])
+def test_every_section_needs_only_units_of_the_plan(name):
+    scale = scale_of(name)
+    known = units_of(scale)
+    needed = {unit for section in SECTIONS for unit in needed_by(section, scale)}
+    assert needed == set(known)
+    assert [unit.name for unit in chosen_units(SECTIONS, scale)] == list(known)
+
+
+def test_what_is_called_the_papers_form_is_the_papers():
+    run = scale_of("cpu").base
+    assert (run.model.rule, run.model.hurst, run.model.scale_init, run.model.leaky) == ("residual", 0.8, 0.5, False)
+    assert (run.halting.rank_by, run.halting.relative_weight, run.halting.anchoring_weight) == ("loss", 0.7, 0.3)
+    assert run.train.deep_supervision == 0
