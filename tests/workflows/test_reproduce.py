@@ -24,6 +24,9 @@ def tiny() -> Scale:
                  paths=16, probes=1)
 
 
+pytestmark = pytest.mark.timeout(400)
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("kit") / "report"
@@ -138,6 +141,36 @@ def test_every_section_needs_only_units_of_the_plan(name):
     needed = {unit for section in SECTIONS for unit in needed_by(section, scale)}
     assert needed == set(known)
     assert [unit.name for unit in chosen_units(SECTIONS, scale)] == list(known)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1100, "light")])
+def test_a_browser_shows_the_page_without_a_complaint(report, width, scheme):
+    browsers = pytest.importorskip("playwright.sync_api", reason="pip install playwright, and a Chromium")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium on this machine; make campaigns requires it")
+    complaints, requests = [], []
+    with browsers.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto((report.out / "report.html").as_uri())
+        wide = tab.evaluate("document.documentElement.scrollWidth")
+        drawn = tab.evaluate("[...document.querySelectorAll('figure svg')].filter(s => s.clientWidth > 200).length")
+        tab.keyboard.press("Tab")
+        first = tab.evaluate("document.activeElement.textContent")
+        tab.keyboard.press("Tab")
+        second = tab.evaluate("document.activeElement.getAttribute('href')")
+        browser.close()
+    assert complaints == []
+    assert requests == [(report.out / "report.html").as_uri()]
+    assert wide <= width
+    assert drawn == len(SECTIONS)
+    assert first == "Skip to the sections"
+    assert second == "#consistency"
 
 
 def test_what_is_called_the_papers_form_is_the_papers():

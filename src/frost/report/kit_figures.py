@@ -54,7 +54,7 @@ def _dimension(paper: Values, ours: Values, _: Values) -> Any:
         here.axvline(value, ls=line, color=CYCLE[6 - index], lw=1,
                      label=f"a {curve} of dimension {ours['true_dimension'][curve]:.2f}, seen with {few} points")
     here.set(yticks=range(len(names)), yticklabels=[TITLES[name] for name in names],
-             xlabel="estimated Minkowski dimension of the path (95 % interval)")
+             xlabel="estimated dimension (95 % interval)")
     legend_above(here, 1)
     return figure
 
@@ -75,6 +75,7 @@ def _scale(paper: Values, ours: Values, _: Values) -> Any:
     legend_above(here, 3)
     there.axhline(1, color="#888888", lw=0.8)
     there.set(xlabel="λ at the end", ylabel="largest singular value\nof a step's Jacobian at $h_T$")
+    legend_above(there, 3)
     return figure
 
 
@@ -205,10 +206,10 @@ def _rules(paper: Values, ours: Values, _: Values) -> Any:
         for place, name in enumerate(names):
             row = next(row["gain"] for row in ours["rows"] if row["policy"] == name and row["fraction"] == fraction)
             here.errorbar(100 * row["value"], place + 0.25 * (index - 1), fmt=MARKS[index], ms=4, capsize=2,
-                          color=CYCLE[index], label=f"at {100 * fraction:.0f} % of full depth" if not place else None,
+                          color=CYCLE[index], label=f"{100 * fraction:.0f} % of T" if not place else None,
                           xerr=[[100 * (row["value"] - row["low"])], [100 * (row["high"] - row["value"])]])
     here.axvline(0, color="#888888", lw=0.8)
-    here.set(yticks=range(len(names)), yticklabels=names, xlabel="points above stopping everybody at the same depth")
+    here.set(yticks=range(len(names)), yticklabels=names, xlabel="points above fixed depth (95 % interval)")
     here.invert_yaxis()
     legend_above(here, 3)
     return figure

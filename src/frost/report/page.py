@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -14,6 +14,8 @@ NAMES = {"consistency": "Table 1: scale consistency", "dimension": "§6.1: dimen
          "shift": "§4.4 and beyond: shifted data"}
 CLASSES = {"holds": "yes", "holds in part": "part", "does not hold here": "no",
            "cannot be tested at this scale": "open"}
+CURVES = {"curves", "conflict_over_training", "per_step_accuracy", "errors", "error_bound", "move_ratio"}
+MOST_LINES = 160
 SIGNS = {"yes": "✓", "part": "◐", "no": "✗", "open": "?"}
 
 STYLE = """
@@ -32,6 +34,8 @@ margin:1.2rem 0;padding:1rem}figure{margin:.8rem auto;max-width:36rem}figure svg
 background:#fff}.verdict{font-weight:600;white-space:nowrap}.yes{color:var(--yes)}.part{color:var(--part)}
 .no{color:var(--no)}.open{color:var(--open)}ul{margin:.4rem 0;padding-left:1.2rem}code{font-size:.85rem;
 overflow-wrap:anywhere}summary{cursor:pointer}.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:1rem}
+@media (max-width:40rem){table.stack thead{display:none}table.stack td{display:block;border:0;padding:.1rem 0}
+table.stack tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}}
 @media print{section{break-inside:avoid;background:none}figure svg{filter:none}details>*{display:block}}
 """
 
@@ -56,10 +60,10 @@ verdict that follows from a stated rule.</p>
 <p class="soft">Scale {escape(results["scale"])} · data {escape(results["data"]["name"])}, {results["data"]["train"]:,}
 training and {results["data"]["test"]:,} test images · {seconds / 60:.0f} minutes of work ·
 <code>{escape(results["command"])}</code></p></header>
-<main><h2>What holds</h2><div class="wide"><table><thead><tr><th>Section</th><th>Verdict</th><th>Finding</th></tr>
-</thead><tbody>{rows}</tbody></table></div>
-<h2>The claims of abstract and conclusion</h2><div class="wide"><table><thead><tr><th>Where</th><th>Claim</th>
-<th>Verdict</th><th>From</th></tr></thead><tbody>{claims}</tbody></table></div>
+<main><h2>What holds</h2><div class="wide"><table class="stack"><thead><tr><th>Section</th><th>Verdict</th>
+<th>Finding</th></tr></thead><tbody>{rows}</tbody></table></div>
+<h2>The claims of abstract and conclusion</h2><div class="wide"><table class="stack"><thead><tr><th>Where</th>
+<th>Claim</th><th>Verdict</th><th>From</th></tr></thead><tbody>{claims}</tbody></table></div>
 <p class="soft">A claim {escape(results["claims_rule"])}.</p><div id="sections">{bodies}</div></main></body></html>
 """
 
@@ -73,8 +77,43 @@ def _section(name: str, part: Mapping[str, Any], picture: bytes) -> str:
 <p><b>Measured:</b> {escape(part["finding"])}</p>
 <figure role="img" aria-label="{escape(NAMES[name])}: {escape(part["finding"])}">{_inline(picture, name)}</figure>
 <details><summary>The rule, and which parts of it are met</summary><ul>{checks}</ul></details>
+<details><summary>All numbers: the paper's, and ours with 95 % intervals</summary><div class="wide">
+<table><thead><tr><th>Number</th><th>Value</th><th>Interval</th><th>n</th></tr></thead><tbody>{_numbers(part)}</tbody>
+</table></div></details>
 <p class="soft">Seeds {", ".join(map(str, part["seeds"])) or "none"}{one} · <code>{escape(part["command"])}</code></p>
 </section>"""
+
+
+def _numbers(part: Mapping[str, Any]) -> str:
+    """Every number of a section on a line of its own."""
+    lines = [("paper: " + name, value) for name, value in _flat(part["paper"])]
+    lines += [("ours: " + name, value) for name, value in _flat(part["ours"])]
+    return "".join(_line(name, value) for name, value in lines[:MOST_LINES]) + (
+        f'<tr><td colspan="4">and {len(lines) - MOST_LINES} more in results.json</td></tr>'
+        if len(lines) > MOST_LINES else "")
+
+
+def _line(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        cells = (f'{value["value"]:.4g}', f'{value["low"]:.4g} to {value["high"]:.4g}', str(value["n"]))
+    else:
+        cells = (f"{value:.4g}" if isinstance(value, float) else str(value), "", "")
+    return f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The numbers in a nest of names, curves left out."""
+    if isinstance(value, Mapping) and set(value) == {"value", "low", "high", "n"}:
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in CURVES:
+                yield from _flat(inner, f"{name}, {key}" if name else key)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value, 1):
+            yield from _flat(inner, f"{name} {index}")
+    elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        yield name, value
 
 
 def _verdict(verdict: str) -> str:
