@@ -41,12 +41,16 @@ class RunConfig:
         if self.halting.objective != "rank" and self.halting.calibrate == "last-epoch":
             raise ValueError(f"halting.objective={self.halting.objective} is calibrated on held-out images; "
                              "halting.calibrate must be held-out then, got last-epoch.")
-        if self.halting.rank_by == "gain" and depth < 2:
-            raise ValueError(f"halting.rank_by gain compares a step with the last one and needs model.depth of at "
+        rank_by = self.halting.rank_by
+        if (rank_by != "loss" or self.halting.refit) and depth < 2:
+            raise ValueError(f"halting.rank_by={rank_by} compares a step with the last one and needs model.depth of at "
                              f"least 2, got {depth}.")
-        if self.halting.rank_by == "gain" and least == 1:
-            raise ValueError("train.random_depth must be 0 or at least 2 where halting.rank_by is gain, which compares "
-                             "a step with the last one; got 1.")
+        if rank_by != "loss" and least == 1:
+            raise ValueError(f"train.random_depth must be 0 or at least 2 where halting.rank_by is {rank_by}, which "
+                             "compares a step with the last one; got 1.")
+        if self.halting.refit and self.halting.calibrate == "last-epoch":
+            raise ValueError("halting.refit teaches the score after the last epoch; halting.calibrate must be held-out "
+                             "then, got last-epoch.")
 
 
 def digits() -> RunConfig:
@@ -132,7 +136,7 @@ def cifar100_cpu() -> RunConfig:
         model=replace(SIZES["resnet-32px"], depth=8, scale_init=0.2, channels=256, bottleneck=64, patch=4,
                       light_stem=True, leaky=True, rectify=True, standardise=True, standardise_weights=True,
                       score_sees="output"),
-        halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15),
+        halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15, refit=20_000),
         train=TrainConfig(epochs=30, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05,
                           deep_supervision=2.0, supervision_growth=8.0, average=0.998,
                           augment=Augmentation(shift=4, flip=True), validate_every=2),

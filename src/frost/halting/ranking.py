@@ -11,6 +11,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
+RankBy = Literal["loss", "gain", "wins"]    # ℓ_{i,t};  ℓ_{i,t} − ℓ_{i,T};  right at T less right at t
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltingConfig:
@@ -19,7 +21,9 @@ class HaltingConfig:
     objective: Literal["rank", "act", "ponder"] = "rank"   # what teaches the score: ranks (the paper), ACT, PonderNet
     ponder_weight: float = 0.01                        # ACT: price of a step; PonderNet: weight of the prior
     ponder_prior: float = 0.25                         # PonderNet: chance to halt at each step before anything is seen
-    rank_by: Literal["loss", "gain"] = "loss"          # ℓ_{i,t}, the paper's; or what is left to win, ℓ_{i,t} − ℓ_{i,T}
+    rank_by: RankBy = "loss"                           # the paper's; what is left to win; right answers to be won
+    refit: int = 0                                     # training images on which the score alone is taught in the end
+    refit_by: RankBy = "wins"                          # what is ranked then
     ranks: Literal["gathered", "local"] = "gathered"   # over the images of all processes, or of each by itself
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
@@ -40,7 +44,9 @@ class HaltingConfig:
                 raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")
         if not 0.0 < self.ponder_prior < 1.0:
             raise ValueError(f"ponder_prior must lie in (0, 1), got {self.ponder_prior}; 0.25 means four steps.")
-        for name in ("margin", "relative_weight", "anchoring_weight", "ponder_weight"):
+        if self.refit and self.objective != "rank":
+            raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'.")
+        for name in ("refit", "margin", "relative_weight", "anchoring_weight", "ponder_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
 
@@ -58,27 +64,34 @@ def batch_time_ranks(losses: Tensor) -> Tensor:
     return ranks.view_as(losses)
 
 
-def difficulty(losses: Tensor, rank_by: Literal["loss", "gain"]) -> Tensor:
+def difficulty(losses: Tensor, rank_by: RankBy, hits: Tensor | None = None) -> Tensor:
     """What is ranked by (18), small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
 
     `loss` is the paper's ℓ_{i,t}. `gain` is what is left to win by going on, ℓ_{i,t} − ℓ_{i,T}: settled images stop,
-    right or hopeless. The last step leaves nothing to win for anybody and is not ranked.
+    right or hopeless. `wins` counts what an accuracy counts, whether the answer is right at T less whether it is at t;
+    among equals the probability of the label decides. It needs `hits`, bool (b, t). The last step leaves nothing to win
+    for anybody and is not ranked.
     """
     if rank_by == "loss":
         return losses
     if losses.shape[1] < 2:
-        raise ValueError("halting.rank_by='gain' compares a step with the last one and needs a depth of at least 2.")
-    return losses[:, :-1] - losses[:, -1:]
+        raise ValueError(f"halting.rank_by='{rank_by}' compares a step with the last one and needs a depth of at "
+                         "least 2.")
+    if rank_by == "gain":
+        return losses[:, :-1] - losses[:, -1:]
+    assert hits is not None, "wins are counted in right answers"
+    right, chances = hits.to(losses.dtype), torch.exp(-losses)
+    return right[:, -1:] - right[:, :-1] + 1e-3 * (chances[:, -1:] - chances[:, :-1])
 
 
-def easy_and_hard(losses: Tensor, config: HaltingConfig) -> tuple[Tensor, Tensor]:
+def easy_and_hard(losses: Tensor, config: HaltingConfig, hits: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The easy set E and the hard set H, by the ranks of (18), as masks over pairs: (b, t) → two bool (b, t).
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
     `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every
     step.
     """
-    ranked = difficulty(losses.detach(), config.rank_by)
+    ranked = difficulty(losses.detach(), config.rank_by, hits)
     ranks = batch_time_ranks(ranked)
     if config.pairs == "samples":
         ranks = batch_time_ranks(ranks.double().mean(dim=1, keepdim=True))

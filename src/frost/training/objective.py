@@ -36,6 +36,11 @@ def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -
     return F.cross_entropy(outputs.transpose(1, 2), every_step, reduction="none", label_smoothing=label_smoothing)
 
 
+def right(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Whether the answer is right at every step: (b, t, k), (b,) → bool (b, t)."""
+    return outputs.argmax(dim=-1) == labels[:, None]
+
+
 def task_loss(losses: Tensor) -> Tensor:
     """The mean loss of the last step, (b, t) → scalar.
 
@@ -109,7 +114,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     losses = step_losses(trajectory.outputs, labels, label_smoothing)
     if mixed is None:
         plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
-        easy, hard = easy_and_hard(plain, halting)
+        easy, hard = easy_and_hard(plain, halting, right(trajectory.outputs, labels))
     else:
         theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs

@@ -5,6 +5,7 @@ What lies in the folder, and when it may be gone on with, is in `runfolder`.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import shlex
@@ -34,6 +35,7 @@ from frost.training.evaluate import Validation, run_shared, validated
 from frost.training.loop import StepRecord, Training, go_on, steps_in
 from frost.training.memory import explained_memory
 from frost.training.records import Records
+from frost.training.refit import refit
 from frost.training.snapshot import restore_all, save_snapshot
 from frost.training.team import Team, joined
 from frost.workflows.calibrate import from_traces
@@ -213,11 +215,11 @@ class _Run:
     def _final_config(self) -> dict[str, Any]:
         return {**self.values, "classes": list(self.data.classes)}
 
-    def _validated(self) -> tuple[Trajectory, Validation]:
-        """Trajectories of the held-out images under the weights that would be kept now, and how good they are."""
+    def _validated(self, model: IterativeModel) -> tuple[Trajectory, Validation]:
+        """Trajectories of the held-out images, and how good they are."""
         batch = self.config.train.batch
         with explained_memory(batch):
-            trajectory = run_shared(self.training.result, self.data.validation, batch, self.team,
+            trajectory = run_shared(model, self.data.validation, batch, self.team,
                                     report=lambda *_: self._stop_if_wished())
         validation = validated(trajectory, self.data.validation.labels)
         if not all(map(math.isfinite, validation.loss)):
@@ -231,16 +233,35 @@ class _Run:
         is_due = epoch and not rest and (epoch % self.config.train.validate_every == 0 or self.training.step == steps)
         if not is_due or self.validated_at == self.training.step:
             return ""
-        _, validation = self._validated()
+        _, validation = self._validated(self.training.result)
         self.records.validation(validation, {"step": self.training.step, "epoch": epoch, "seconds": self.seconds})
         self.validated_at = self.training.step
         return f"  validation {percent(validation.accuracy[-1])}"
 
+    def _kept(self) -> IterativeModel:
+        """What is kept in the end: with `halting.refit` a copy whose score was taught once more.
+
+        A copy, so that a checkpoint made from here on holds the training as it was.
+        """
+        if not self.config.halting.refit:
+            return self.training.result
+        kept = copy.deepcopy(self.training.result)
+        halting, train = self.config.halting, self.config.train
+        with progress("teaching the score", min(halting.refit, len(self.data.train)),
+                      is_shown=self.team.is_first) as report:
+            def seen(done: int, words: str) -> None:
+                self._stop_if_wished()
+                report(done, words)
+
+            refit(kept, self.data.train, halting, train.augment, train.seed, seen)
+        return kept
+
     def _calibrate(self) -> None:
-        trajectory, validation = self._validated()
+        kept = self._kept()
+        trajectory, validation = self._validated(kept)
         if not self.team.is_first:
             return
-        model = self.training.result.cpu()
+        model = kept.cpu()
         held_out = self.config.halting.calibrate == "held-out"
         if held_out:
             rule = self.config.halting.objective

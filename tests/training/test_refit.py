@@ -1,0 +1,69 @@
+import copy
+
+import pytest
+import torch
+
+from frost.data.augment import Augmentation
+from frost.data.digits import load_digits
+from frost.halting.ranking import HaltingConfig, difficulty, easy_and_hard
+from frost.training.objective import anchoring_loss, relative_loss, right, step_losses
+from frost.training.refit import fit_score, look, refit
+from frost.zoo.registry import SIZES, build
+
+HALTING = HaltingConfig(refit=200)
+
+
+@pytest.fixture
+def model():
+    from dataclasses import replace
+
+    return build(replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=4, score_sees="output"), seed=0)
+
+
+def test_only_the_score_changes(model):
+    before = copy.deepcopy(model.state_dict())
+    refit(model, load_digits().train, HALTING, Augmentation(shift=1), seed=0)
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"head.score.linear.weight", "head.score.linear.bias", "head.score.decided.weight"}
+
+
+def test_the_same_start_gives_the_same_score(model):
+    twin = copy.deepcopy(model)
+    for one in (model, twin):
+        refit(one, load_digits().train, HALTING, Augmentation(), seed=3)
+    assert torch.equal(model.head.score.linear.weight, twin.head.score.linear.weight)
+
+
+def test_the_ranking_losses_fall(model):
+    data = load_digits().train
+    seen = look(model, data, torch.arange(300))
+    by_wins = HaltingConfig(rank_by="wins")
+    easy, hard = easy_and_hard(step_losses(seen.outputs, seen.labels), by_wins, right(seen.outputs, seen.labels))
+
+    def loss():
+        logits = model.head.score(seen.features, seen.outputs)
+        return (0.7 * relative_loss(logits, easy, hard, 0.2) + 0.3 * anchoring_loss(logits, easy, hard)).item()
+
+    before = loss()
+    fit_score(model.head.score, seen, by_wins, seed=0)
+    assert loss() < before
+
+
+def test_what_it_looks_at_is_what_the_model_reads(model):
+    data = load_digits().train
+    seen = look(model, data, torch.arange(5))
+    trajectory = model.eval()(data.batch(torch.arange(5)))
+    assert torch.allclose(seen.outputs, trajectory.outputs, atol=1e-5)
+    assert torch.allclose(model.head.score(seen.features, seen.outputs), trajectory.score_logits, atol=1e-5)
+
+
+def test_wins_by_hand():
+    losses = -torch.log(torch.tensor([[0.2, 0.3, 0.6], [0.7, 0.6, 0.5], [0.1, 0.1, 0.1]]))
+    hits = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
+    found = difficulty(losses, "wins", hits)
+    assert torch.allclose(found, torch.tensor([[1.0004, 1.0003], [-0.0002, -0.0001], [0.0, -1.0]]), atol=1e-6)
+
+
+def test_a_score_that_was_taught_otherwise_is_not_taught_ranks():
+    with pytest.raises(ValueError, match="refit teaches ranks"):
+        HaltingConfig(objective="act", refit=10)
