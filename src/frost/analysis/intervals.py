@@ -35,6 +35,15 @@ def of_mean(values: ArrayLike) -> Measured:
     return Measured(mean, mean - half, mean + half, count)
 
 
+def of_bootstrap(values: ArrayLike, resamples: int = 1000, seed: int = 0) -> Measured:
+    """The mean of independent observations, with the interval of its resamples."""
+    numbers = np.asarray(values, dtype=float)
+    generator = np.random.default_rng(seed)
+    means = [numbers[generator.integers(0, len(numbers), len(numbers))].mean() for _ in range(resamples)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Measured(float(numbers.mean()), float(low), float(high), len(numbers))
+
+
 def of_share(hits: int, count: int) -> Measured:
     """A share of independent images, with Wilson's interval, which stays in [0, 1]."""
     if not 0 <= hits <= count or count < 1:

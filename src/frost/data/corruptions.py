@@ -1,7 +1,7 @@
 """Test images made harder, to see what stopping rules do when the data shift.
 
 Each kind keeps the shape and the range [0, 1], and grows with its severity from 1 to 5. The same seed corrupts the same
-way, whatever the batch.
+batch the same way.
 """
 
 from __future__ import annotations

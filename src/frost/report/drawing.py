@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 COLOURS = {"frost": "#0072B2", "ours": "#0072B2", "as-printed": "#D55E00", "vanilla": "#D55E00", "recurrent": "#E69F00",
-           "basic-ssm": "#009E73", "basic-ssm-folded": "#CC79A7", "untrained": "#888888", "paper": "#333333"}
+           "basic-ssm": "#009E73", "basic-ssm-folded": "#CC79A7", "frost-unranked": "#56B4E9",
+           "untrained": "#888888", "paper": "#333333"}
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#888888")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 WIDTH = 5.4    # inches: at this width the text of a figure is readable on a phone

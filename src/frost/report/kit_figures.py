@@ -9,7 +9,8 @@ from frost.report.drawing import COLOURS, CYCLE, MARKS, as_files, legend_above, 
 
 Values = Mapping[str, Any]
 TITLES = {"frost": "FROST", "vanilla": "Vanilla", "basic-ssm": "BasicSSM", "recurrent": "Recurrent",
-          "basic-ssm-folded": "BasicSSM from a folded FROST", "frost-untrained": "FROST, untrained",
+          "basic-ssm-folded": "BasicSSM from a folded FROST",
+          "frost-unranked": "FROST without ranks", "frost-untrained": "FROST, untrained",
           "vanilla-untrained": "Vanilla, untrained", "basic-ssm-untrained": "BasicSSM, untrained",
           "random-walk": "random walk", "ours": "our form", "as-printed": "as printed"}
 
@@ -23,7 +24,7 @@ def _consistency(paper: Values, ours: Values, _: Values) -> Any:
     figure, (here, there) = panels(2)
     for index, (name, rows) in enumerate(ours.items()):
         cosines = rows["cosine"]
-        means = [row["value"] if isinstance(row, dict) else row for row in cosines]
+        means = [row["value"] for row in cosines]
         share = [(t + 1) / len(means) for t in range(len(means))]
         plain = name == "random-walk" or name.endswith("untrained")
         here.plot(share, means, "--" if plain else "-", marker=MARKS[index % 8], ms=4, color=_colour(name),
@@ -90,6 +91,9 @@ def _halting(paper: Values, ours: Values, _: Values) -> Any:
                       yerr=[[100 * (value["value"] - value["low"]) for value in values],
                             [100 * (value["high"] - value["value"]) for value in values]],
                       label="each image by its score, eight quantiles")
+        share = len(steps) / paper["depth"]
+        cell.plot([row["mean_depth"] * share for row in paper["rows"]],
+                  [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5, label="paper, Table 2, depth scaled to T")
         cell.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)")
         cell.set_title(TITLES[name], loc="right")
         legend_above(cell, 1)
@@ -118,7 +122,7 @@ def _complexity(paper: Values, ours: Values, timing: Values) -> Any:
     rows = timing["throughput"]
     figure, axes = panels(len(rows), 2.9)
     for cell, (backbone, lines) in zip(axes, rows.items(), strict=True):
-        models = [("vanilla", "full"), ("recurrent", "full"), (f"frost-{backbone}", "full"),
+        models = [("vanilla", "full"), ("recurrent", "full"), ("basic-ssm", "full"), (f"frost-{backbone}", "full"),
                   (f"frost-{backbone}", "refill")]
         batches = sorted({line["batch"] for line in lines})
         for index, batch in enumerate(batches):
@@ -126,10 +130,12 @@ def _complexity(paper: Values, ours: Values, timing: Values) -> Any:
                         and line["batch"] == batch)
             values = [next((line["images_per_second"] / base for line in lines if (line["model"], line["executor"])
                             == key and line["batch"] == batch), 0.0) for key in models]
-            cell.bar([place + 0.38 * index for place in range(len(models))], values, 0.36, color=CYCLE[index],
+            wide = 0.8 / len(batches)
+            cell.bar([place + wide * (index - (len(batches) - 1) / 2) for place in range(len(models))], values,
+                     0.95 * wide, color=CYCLE[index],
                      label=f"batch {batch}")
-        cell.set(xticks=[place + 0.19 for place in range(len(models))], ylabel="images/s ÷ Vanilla",
-                 xticklabels=["Vanilla", "Recurrent", "FROST,\nfull depth", "FROST,\nadaptive"])
+        cell.set(xticks=range(len(models)), ylabel="images/s ÷ Vanilla",
+                 xticklabels=["Vanilla", "Recurrent", "BasicSSM", "FROST,\nfull depth", "FROST,\nadaptive"])
         cell.axhline(1, color="#888888", lw=0.8)
         cell.set_title(backbone, loc="right")
         legend_above(cell, 3)
@@ -146,7 +152,8 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
                           mfc="none" if row["collapsed"] else CYCLE[index], color=CYCLE[index], ms=6, alpha=0.8)
     for place, model in enumerate(models):
         row = ours["grid"][model]["none"]["accuracy"]
-        here.plot([place - 0.3, place + 0.5], [100 * row["value"]] * 2, color=CYCLE[6], lw=1)
+        if row is not None:
+            here.plot([place - 0.3, place + 0.5], [100 * row["value"]] * 2, color=CYCLE[6], lw=1)
     for index, label in enumerate(("mean over steps", "sum, as printed")):
         here.plot([], [], ("o", "s")[index], color=CYCLE[index], label=label)
     here.plot([], [], "o", mfc="none", color=CYCLE[7], label="hollow: collapsed")
@@ -155,10 +162,12 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
              ylabel="full-depth accuracy (%)", ylim=(0, None))
     legend_above(here)
     for index, (model, curve) in enumerate(ours["conflict_over_training"].items()):
-        there.plot(curve["share"], curve["relative"], "-", marker=MARKS[index], ms=4, color=_colour(model),
-                   label=TITLES[model])
+        for what, line in (("relative", "-"), ("anchoring", ":")):
+            known = [(x, y) for x, y in zip(curve["share"], curve[what], strict=True) if y is not None]
+            there.plot([x for x, _ in known], [y for _, y in known], line, marker=MARKS[index], ms=4,
+                       color=_colour(model), label=TITLES[model] if what == "relative" else None)
     there.axhline(0, color="#888888", lw=0.8)
-    there.set(xlabel="share of the training", ylabel="C(θ): cosine of relative\nand task gradients")
+    there.set(xlabel="share of the training", ylabel="C(θ) with the task's gradient\n(— relative, ··· anchoring)")
     legend_above(there, 4)
     return figure
 

@@ -48,7 +48,7 @@ def page(results: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     claims = "".join(f'<tr><td>{escape(row["where"])}</td><td>{escape(row["claim"])}</td><td>{_verdict(row["verdict"])}'
                      f'</td><td>{", ".join(_link(name) for name in row["sections"])}</td></tr>'
                      for row in results["claims"])
-    bodies = "".join(_section(name, part, pictures[name]) for name, part in sections.items())
+    bodies = "".join(_section(name, part, pictures.get(name), results["timing"]) for name, part in sections.items())
     seconds = results["timing"]["seconds"]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -68,20 +68,37 @@ training and {results["data"]["test"]:,} test images · {seconds / 60:.0f} minut
 """
 
 
-def _section(name: str, part: Mapping[str, Any], picture: bytes) -> str:
+def _section(name: str, part: Mapping[str, Any], picture: bytes | None, timing: Mapping[str, Any]) -> str:
     checks = "".join(f'<li><span class="{"yes" if met else "no"}">{"✓ met" if met else "✗ not met"}</span>: '
                      f'{escape(check)}</li>' for check, met in part["checks"].items())
     one = "" if len(part["seeds"]) > 1 else " (one seed)"
     return f"""<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(NAMES[name])}</h2>
 <p>{_verdict(part["verdict"])}</p><p><b>The paper:</b> {escape(part["claim"])}</p>
 <p><b>Measured:</b> {escape(part["finding"])}</p>
-<figure role="img" aria-label="{escape(NAMES[name])}: {escape(part["finding"])}">{_inline(picture, name)}</figure>
+{_figure(name, part, picture)}
 <details><summary>The rule, and which parts of it are met</summary><ul>{checks}</ul></details>
+{_speeds(name, timing)}
 <details><summary>All numbers: the paper's, and ours with 95 % intervals</summary><div class="wide">
 <table><thead><tr><th>Number</th><th>Value</th><th>Interval</th><th>n</th></tr></thead><tbody>{_numbers(part)}</tbody>
 </table></div></details>
 <p class="soft">Seeds {", ".join(map(str, part["seeds"])) or "none"}{one} · <code>{escape(part["command"])}</code></p>
 </section>"""
+
+
+def _figure(name: str, part: Mapping[str, Any], picture: bytes | None) -> str:
+    if picture is None:
+        return ""
+    words = escape(f"{NAMES[name]}: {part['finding']}")
+    return f'<figure role="img" aria-label="{words}">{_inline(picture, name)}</figure>'
+
+
+def _speeds(name: str, timing: Mapping[str, Any]) -> str:
+    """What the clock said, for the section on complexity."""
+    if name != "complexity":
+        return ""
+    words = "; ".join(f"{backbone}, batch {batch}: {row['versus_vanilla']:.2f} × Vanilla"
+                      for backbone, rows in timing["speed"].items() for batch, row in rows.items())
+    return f"<p><b>On the clock,</b> at the paper's depths, executed by refill: {escape(words)}.</p>"
 
 
 def _numbers(part: Mapping[str, Any]) -> str:

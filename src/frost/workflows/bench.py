@@ -37,9 +37,10 @@ from frost.runtime.engine import Engine, Executor, Request
 from frost.runtime.slots import Drain
 from frost.workflows.calibrate import cost_of
 from frost.workflows.progress import progress
-from frost.zoo.registry import ModelConfig, build, named
+from frost.zoo.registry import Architecture, ModelConfig, build, named
 
 PAPER = {"resnet": (7.56 / 16, 2.83 / 16), "vit": (4.53 / 12, 2.34 / 12)}   # mean and deviation, of T (§6.5)
+BASELINES: tuple[Architecture, ...] = ("vanilla", "recurrent", "basic-ssm")
 NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
 
 
@@ -163,8 +164,10 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
     depths = np.resize(depths, count)
     images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
                         generator=torch.Generator().manual_seed(seed))
-    models = {name: model, **{architecture: build(replace(config, architecture=architecture), seed=seed).eval()
-                              for architecture in ("vanilla", "recurrent")}}
+    models: dict[str, IterativeModel] = {name: model}
+    for architecture in BASELINES:
+        if architecture != config.architecture:
+            models[architecture] = build(replace(config, architecture=architecture), seed=seed).eval()
     candidates = [candidate for candidate in CANDIDATES if candidate.executor in executors
                   and (candidate.caches_first or _starts_from_zero(model))]
     full = dict.fromkeys(models, 0.0)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from frost import directory
 from frost.analysis.claims import abstract, cost, geometry, scaling, stopping, training
-from frost.analysis.claims.verdict import Section, Units
+from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
 from frost.report.kit_figures import figure_files
@@ -38,6 +38,7 @@ from frost.workflows.runfolder import alone_in
 from frost.zoo.registry import build
 
 KIT, RESULTS, REPORT, FIGURES = "kit.json", "results.json", "report.html", "figures"
+TAKES_DIVERGED = ("collapse",)    # there it is a result
 TRIED_STEPS = 4    # training steps that are timed for the plan
 JUDGES: dict[str, Callable[[Units], Section]] = {
     "consistency": geometry.consistency, "dimension": geometry.dimension, "lambda": scaling.scale,
@@ -69,7 +70,7 @@ def plan(scale: Scale, out: Path, data_folder: Path | None = None, only: Sequenc
     sections = chosen_sections(only)
     _check_folder(out, scale, resume=True)
     units = chosen_units(sections, scale)
-    left = [unit for unit in units if done(out, unit) is None]
+    left = [unit for unit in units if done(out, unit, scale) is None]
     data = open_data(scale.base.data, data_folder, scale.base.model.image_size)
     seconds = _seconds_a_training(scale.base, data)
     states = {unit.name: "to measure" if unit.run is None or isinstance(unit.run, str) or not unit.is_trained
@@ -86,15 +87,17 @@ def reproduce(scale: Scale, out: Path, data_folder: Path | None = None, only: Se
     _check_folder(out, scale, resume)
     data = open_data(scale.base.data, data_folder, scale.base.model.image_size)
     with directory.explained(out):
-        (out / UNITS).mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     with alone_in(out), _explained_stop(command):
         directory.replace_file(out / KIT, (json.dumps({"format": 1, "scale": scale.name}) + "\n").encode())
+        (out / UNITS).mkdir(exist_ok=True)
         units = chosen_units(sections, scale)
+        left = [unit for unit in units if done(out, unit, scale) is None]
         started = time.monotonic()
-        for number, unit in enumerate(units, 1):
-            if done(out, unit) is None:
-                say(f"unit {number} of {len(units)}: {unit.name}" + _left(started, number - 1, len(units)))
-                do(unit, scale, out, data, data_folder)
+        for number, unit in enumerate(left):
+            say(f"unit {len(units) - len(left) + number + 1} of {len(units)}: {unit.name}" +
+                _left(started, number, len(left)))
+            do(unit, scale, out, data, data_folder)
         results = _results(scale, out, data)
         _write(out, results)
     return Reproduction(out, results)
@@ -102,24 +105,36 @@ def reproduce(scale: Scale, out: Path, data_folder: Path | None = None, only: Se
 
 def _results(scale: Scale, out: Path, data: DataSet[Images]) -> dict[str, Any]:
     """All sections whose units are there."""
-    everything = {unit.name: done(out, unit) for unit in chosen_units(SECTIONS, scale)}
+    everything = {unit.name: done(out, unit, scale) for unit in chosen_units(SECTIONS, scale)}
     units = {name: numbers for name, numbers in everything.items() if numbers is not None}
     judged: dict[str, Section] = {}
     for name in SECTIONS:
         needed = needed_by(name, scale)
         if all(unit in units for unit in needed):
-            judged[name] = JUDGES[name]({unit: units[unit] for unit in needed})
+            judged[name] = _judged(name, {unit: units[unit] for unit in needed})
     command = f"frost reproduce --scale {scale.name} --out DIR" + ("" if scale.name == "smoke" else " --data DIR")
     timing = {name: numbers["timing"] for name, numbers in units.items()}
     return {
         "scale": scale.name, "command": command,
         "data": {"name": data.name, "train": len(data.train), "validation": len(data.validation),
                  "test": len(data.test)},
-        "sections": {name: {**section._asdict(), "command": f"{command} --only {name}"}
+        "sections": {name: {**section._asdict(), "sanity": dict(section.sanity), "rule": f"{section.rule}. It {RULE}.",
+                            "command": f"{command} --only {name}"}
                      for name, section in judged.items()},
         "claims": abstract.judged(judged), "claims_rule": abstract.RULE,
         "timing": {"seconds": sum(row["seconds"] for row in timing.values()),
-                   "throughput": timing.get("complexity", {}).get("rows", {}), "units": timing}}
+                   "throughput": timing.get("complexity", {}).get("rows", {}),
+                   "speed": cost.speed(units["complexity"]) if "complexity" in units else {}, "units": timing}}
+
+
+def _judged(name: str, units: Units) -> Section:
+    """A section's verdict; where a model that it cannot do without diverged, it says so."""
+    diverged = [unit for unit, numbers in units.items() if numbers.get("is_finite") is False]
+    if diverged and name not in TAKES_DIVERGED:
+        return Section(f"see the paper, section {name}", {"statement": "as printed"}, {"diverged": diverged},
+                       "cannot be tested at this scale", "every training that it needs must stay finite",
+                       f"Not finite: {', '.join(diverged)}.", {}, seeds_of(*units.values()))
+    return JUDGES[name](units)
 
 
 def _write(out: Path, results: Mapping[str, Any]) -> None:
@@ -127,6 +142,8 @@ def _write(out: Path, results: Mapping[str, Any]) -> None:
     (out / FIGURES).mkdir(exist_ok=True)
     pictures = {}
     for name, section in results["sections"].items():
+        if not section["checks"]:
+            continue
         for file, content in figure_files(name, section, results["timing"]).items():
             directory.replace_file(out / FIGURES / file, content)
             if file.endswith(".svg"):
@@ -139,7 +156,7 @@ def _check_folder(out: Path, scale: Scale, resume: bool) -> None:
     """Refuse a folder of another scale, of something else, or one that was begun when nobody asked to go on."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} exists and is not a folder; choose another --out.")
-    if not out.exists() or not any(file.name != ".lock" for file in out.iterdir()):
+    if not out.exists() or all(file.name in (".lock", f".{KIT}.tmp") for file in out.iterdir()):
         return
     if not (out / KIT).is_file():
         raise ValueError(f"{out} holds something else than a reproduction; choose another --out.")

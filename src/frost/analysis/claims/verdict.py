@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from frost.analysis.intervals import Measured, of_mean, of_share
@@ -22,15 +23,26 @@ class Section(NamedTuple):
     finding: str              # in a sentence, with the figures
     checks: dict[str, bool]   # the parts of the rule, and whether each is met
     seeds: list[int]
+    sanity: Mapping[str, bool] = MappingProxyType({})    # what must be so by construction; no part of the verdict
 
 
-def verdict_of(checks: Mapping[str, bool]) -> Verdict:
-    """All parts met: holds; none: does not; else in part."""
-    if not checks:
+RULE = "holds if every part is met, does not hold here if none is, else holds in part; cannot be tested where a " \
+       "model that it needs diverged or is not well above chance"
+CHANCES = 3.0    # times chance: a model below learned too little to say anything
+
+
+def verdict_of(checks: Mapping[str, bool], *runs: Mapping[str, Any]) -> Verdict:
+    """All parts met: holds; none: does not; else in part. Runs that learned next to nothing cannot tell."""
+    if not checks or not all(learned(run) for run in runs):
         return "cannot be tested at this scale"
     if all(checks.values()):
         return "holds"
     return "holds in part" if any(checks.values()) else "does not hold here"
+
+
+def learned(run: Mapping[str, Any]) -> bool:
+    """Whether a run is well above chance at some step."""
+    return bool(run.get("is_finite")) and max(run["per_step_accuracy"]) >= CHANCES / run["classes"]
 
 
 def accuracy_of(unit: Mapping[str, Any], step: int = -1) -> Measured:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from frost.analysis.complexity import measure
-from frost.analysis.published import TABLE_3
 from frost.workflows.bench import bench
 from frost.workflows.kit.plan import MODELS
 from frost.workflows.kit.scales import Scale
@@ -28,10 +27,6 @@ def complexity(scale: Scale) -> tuple[dict[str, Any], dict[str, Any]]:
             name = f"{model}-{backbone}"
             config = named(name)
             ours = measure(build(config, seed=0), config.image_channels, config.image_size)
-            depth = result.mean_depth if model == "frost" else float(ours.depth)
-            paper = TABLE_3.get(name)
-            counted[name] = {"mean_depth": depth, "deviation": result.deviation if model == "frost" else 0.0,
-                             "parameters": ours.parameters_without_head,
-                             "flops": ours.flops_once + depth * ours.flops_per_step,
-                             "paper": None if paper is None else paper._asdict()}
+            counted[name] = {"depth": ours.depth, "parameters": ours.parameters_without_head,
+                             "flops_once": ours.flops_once, "flops_per_step": ours.flops_per_step}
     return counted, timed

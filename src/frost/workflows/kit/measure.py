@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from torch import Tensor
 from frost.analysis.consistency import consistency, cosine_to_final, flattened
 from frost.analysis.dimension import box_dimension, increments_exponent
 from frost.analysis.halting import EIGHTHS, halting_table, per_step_accuracy
-from frost.analysis.intervals import of_mean
+from frost.analysis.intervals import of_bootstrap, of_mean
 from frost.analysis.stability import gradient_conflict
 from frost.core.layout import normalised_pool
+from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
@@ -35,7 +37,7 @@ def outcome(model: IterativeModel, calibration: Calibration | None, test: Images
     """Accuracy after each step, the halting table, and how far the scores differ."""
     trajectory = run_frozen(model, test)
     rows = [] if calibration is None else halting_table(trajectory, test.labels, calibration, EIGHTHS)
-    return {"images": len(test), "depth": trajectory.depth,
+    return {"images": len(test), "depth": trajectory.depth, "classes": trajectory.outputs.shape[2],
             "per_step_accuracy": per_step_accuracy(trajectory.outputs, test.labels),
             "rows": [row._asdict() for row in rows],
             "score_deviation": trajectory.scores.double().std(correction=0).item()}
@@ -52,7 +54,7 @@ def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
     features = torch.cat(kept)[:paths]
     found = box_dimension(features)
     return {"pooled": consistency(torch.cat(pooled))._asdict(), "flattened": consistency(torch.cat(flat))._asdict(),
-            "dimension": of_mean(found.value.numpy())._asdict(),
+            "dimension": of_bootstrap(found.value.numpy())._asdict(),
             "r_squared": of_mean(found.r_squared.numpy())._asdict(),
             "smallest_box": found.smallest.mean().item(),
             "exponent": of_mean(increments_exponent(features).numpy())._asdict()}
@@ -99,14 +101,20 @@ def conflict_probe(data: DataSet[Images], halting: HaltingConfig) -> Callable[..
         if step not in {round(share * steps) for share in PROBED}:
             return None
         twin = copy.deepcopy(model).eval()    # gradients, modes and statistics of the training stay as they are
-        loss = objective(twin(images, keep_states=False), labels, halting)
+        place = device_of(twin)
+        loss = objective(twin(images.to(place), keep_states=False), labels.to(place), halting)
         shared = [value for name, value in twin.named_parameters() if not name.startswith("head.")]
         task = _gradient(loss.task, shared)
-        conflicts = {name: gradient_conflict(task, _gradient(part, shared)) for name, part in
+        conflicts = {name: finite(gradient_conflict(task, _gradient(part, shared))) for name, part in
                      (("relative", loss.relative), ("anchoring", loss.anchoring))}
         return {"share": step / steps, **conflicts}
 
     return probe
+
+
+def finite(number: float) -> float | None:
+    """A number as JSON takes it."""
+    return number if math.isfinite(number) else None
 
 
 def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:

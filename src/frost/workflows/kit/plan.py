@@ -36,7 +36,7 @@ class Unit:
 def units_of(scale: Scale) -> dict[str, Unit]:
     """All units, in the order in which they are best done: those that most sections need come first."""
     depth, base = scale.base.model.depth, scale.base
-    units = [Unit(name="ours", run=scale.ours, wants=frozenset({"rules", "extrapolation", "shift", "geometry"})),
+    units = [Unit(name="ours", run=scale.ours, wants=frozenset({"rules", "extrapolation", "shift"})),
              _of_grid(scale, "frost", "mean", scale.seeds[0])]
     for seed in scale.seeds:
         for model in MODELS:
@@ -45,8 +45,8 @@ def units_of(scale: Scale) -> dict[str, Unit]:
     units.append(Unit(name=f"{FOLDED}-none-s0", run=folded, wants=frozenset({"geometry"})))
     units += [Unit(name=f"{model}-untrained", run=with_model(base, architecture=model), is_trained=False,
                    wants=frozenset({"geometry"})) for model in ("vanilla", "basic-ssm", "frost")]
-    units += [Unit(name=f"frost-hurst-{hurst:g}", run=with_model(base, hurst=hurst), wants=frozenset({"theory"}))
-              for hurst in HURSTS]
+    units += [Unit(name=f"frost-hurst-{hurst:g}", run=with_model(base, hurst=hurst),
+                   wants=frozenset({"theory", "geometry"})) for hurst in HURSTS]
     units.append(Unit(name="frost-learned-hurst", run=with_model(base, learn_hurst=True),
                       wants=frozenset({"theory"})))
     units += [Unit(name="frost-anchoring", run=with_halting(base, relative_weight=0.0)),
@@ -69,15 +69,15 @@ def smaller_depths(depth: int) -> list[int]:
 def needed_by(section: str, scale: Scale) -> list[str]:
     """The names of the units that a section is made of."""
     seeds, base = scale.seeds, "frost-mean-s0"
-    geometry = [f"{model}-none-s{seed}" for model in ("vanilla", "basic-ssm") for seed in seeds]
+    geometry = [f"{model}-none-s{seed}" for model in ("vanilla", "basic-ssm", "frost") for seed in seeds]
     geometry += [f"frost-mean-s{seed}" for seed in seeds]
     geometry += [f"{FOLDED}-none-s0", "vanilla-untrained", "basic-ssm-untrained", "frost-untrained"]
     return {
-        "consistency": geometry, "dimension": geometry,
+        "consistency": geometry, "dimension": [*geometry, *(f"frost-hurst-{hurst:g}" for hurst in HURSTS)],
         "lambda": [base, *(f"frost-hurst-{hurst:g}" for hurst in HURSTS), "frost-learned-hurst"],
         "halting": ["ours", base],
         "losses": [base, "frost-anchoring", "frost-relative"],
-        "complexity": ["complexity"],
+        "complexity": ["complexity", "ours"],
         "collapse": [f"{model}-{reduce}-s{seed}" for seed in seeds for model in MODELS for reduce in REDUCES],
         "theory": [base, "frost-gated", "frost-contractive", "frost-theorem"],
         "supervision": [base, "frost-deep", "frost-random"],
@@ -106,7 +106,7 @@ def _of_grid(scale: Scale, model: str, reduce: str, seed: int) -> Unit:
     run = with_model(scale.base, architecture=model)
     run = _without_ranks(run) if reduce == "none" else with_halting(run, reduce=reduce)
     wants: set[Want] = {"conflict"}
-    if (model, reduce) in {("vanilla", "none"), ("basic-ssm", "none"), ("frost", "mean")}:
+    if (model, reduce) in {("vanilla", "none"), ("basic-ssm", "none"), ("frost", "none"), ("frost", "mean")}:
         wants.add("geometry")
     if (model, reduce, seed) == ("frost", "mean", scale.seeds[0]):
         wants |= {"theory", "extrapolation", "rules"}

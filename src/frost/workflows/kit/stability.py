@@ -40,6 +40,8 @@ def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
             "expansion_between_images": _between_images(twin, start, last),
             "jacobian_at_end": [jacobian_norm(_step_of(twin, _row(start, row)), last[row : row + 1], iterations=POWER)
                                 for row in range(len(images))],
+            "mean_square_at_end": [_mean_square(_step_of(twin, _row(start, row)), last[row : row + 1])
+                                   for row in range(len(images))],
             "jacobian_of_all_steps": whole,
             "gradient_bound": None if bound is None else bound**twin.depth,
             "move_ratio": [float((later / earlier.clamp_min(1e-300)).mean()) for earlier, later in
@@ -47,6 +49,17 @@ def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
             "rests": bool((moves[-1] <= RESTED * path[-1].flatten(1).norm(dim=1)).all()),
             "scale": float(twin.scale.value) if isinstance(twin, Frost) else None,
             **_errors(path, moves[0], bound, twin.depth)}
+
+
+def _mean_square(step: StateMap, hidden: Tensor, probes: int = 8) -> float:
+    """The mean square of all singular values of the Jacobian, by random directions: E‖Jv‖² / ‖v‖²."""
+    generator = torch.Generator().manual_seed(0)
+    total = 0.0
+    for _ in range(probes):
+        vector = torch.randn(hidden.shape, generator=generator, dtype=hidden.dtype)
+        _, moved = torch.autograd.functional.jvp(step, hidden, vector, strict=False)
+        total += float(moved.square().sum() / vector.square().sum())
+    return total / probes
 
 
 def _errors(path: list[Tensor], first: Tensor, bound: float | None, depth: int) -> dict[str, Any]:

@@ -31,13 +31,13 @@ def unit_file(out: Path, name: str) -> Path:
     return out / UNITS / f"{name}.json"
 
 
-def done(out: Path, unit: Unit) -> dict[str, Any] | None:
+def done(out: Path, unit: Unit, scale: Scale) -> dict[str, Any] | None:
     """The numbers of a unit that was done before; of one that was done with other settings, a ValueError."""
     file = unit_file(out, unit.name)
     if not file.exists():
         return None
     numbers = directory.read_json(file)
-    if numbers.get("config") != _settings(unit):
+    if (numbers.get("config"), numbers.get("measured_with")) != (_settings(unit), _measured_with(unit, scale)):
         raise ValueError(f"{file} was measured with other settings than this version has; move it away, and the unit "
                          "is done anew.")
     return numbers
@@ -57,7 +57,7 @@ def do(unit: Unit, scale: Scale, out: Path, data: DataSet[Images], data_folder: 
     else:
         model = build(unit.run.model, seed=unit.run.train.seed)
         numbers = {**_wanted(model, unit, scale, data), "seed": unit.run.train.seed, "timing": {}}
-    numbers = {"name": unit.name, "config": _settings(unit), **numbers}
+    numbers = {"name": unit.name, "config": _settings(unit), "measured_with": _measured_with(unit, scale), **numbers}
     numbers["timing"]["seconds"] = time.monotonic() - started
     directory.replace_file(unit_file(out, unit.name), (json.dumps(numbers, allow_nan=False) + "\n").encode())
     return numbers
@@ -71,7 +71,8 @@ def _trained(unit: Unit, run: RunConfig, scale: Scale, out: Path, data: DataSet[
         result = train(run, folder, data_folder=data_folder, resume=True, probe=probe,
                        command=("frost", "reproduce", "--scale", scale.name, "--out", str(out)))
     except FloatingPointError as error:    # a collapse is a result here
-        return {"is_finite": False, "why": str(error), "seed": run.train.seed, "timing": {}}
+        return {"is_finite": False, "why": str(error), "over_training": measure.over_training(folder),
+                "seed": run.train.seed, "timing": {}}
     found = _measured(load(folder), unit, scale, data)
     return {**found, "over_training": measure.over_training(folder), "seed": run.train.seed,
             "timing": {"training": result.origin["seconds"]}}
@@ -90,6 +91,13 @@ def _wanted(model: IterativeModel, unit: Unit, scale: Scale, data: DataSet[Image
             "shift": lambda: adaptive.shift(model, data)}
     model.eval()
     return {name: way() for name, way in ways.items() if name in unit.wants}
+
+
+def _measured_with(unit: Unit, scale: Scale) -> dict[str, Any]:
+    """What a unit's numbers depend on beside the run."""
+    if unit.run is None:
+        return {"backbones": list(scale.backbones), "batches": list(scale.batches)}
+    return {"wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
 
 
 def _settings(unit: Unit) -> Any:

@@ -1,0 +1,76 @@
+"""Kill −9 `frost reproduce` at random moments and go on: the results must be those of an undisturbed run.
+
+    python campaigns/kill_kit.py [--kills 5] [--only halting losses …] [--seed 0]       # all sections: half an hour
+
+Compares `results.json` without `timing`. The control leaves out `--resume` and must be refused. Figures go to
+docs/results/campaigns.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from hostile_data import record
+
+
+def command(out: Path, only: list[str], resume: bool = True) -> list[str]:
+    """The words that start or continue a reproduction at smoke scale."""
+    return [sys.executable, "-m", "frost", "reproduce", "--scale", "smoke", "--out", str(out),
+            *(["--only", *only] if only else []), *(["--resume"] if resume else [])]
+
+
+def run(words: list[str], seconds: float | None = None) -> bool:
+    """Let it run, or kill it after so many seconds; whether it came to its end."""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(timeout=seconds) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return False
+
+
+def results(out: Path) -> dict[str, Any]:
+    """What must be the same."""
+    found = json.loads((out / "results.json").read_text())
+    return {key: value for key, value in found.items() if key != "timing"}
+
+
+def main() -> int:
+    """Run once undisturbed and once with kills; status 1 if the two differ."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        calm, rough = Path(folder) / "calm", Path(folder) / "rough"
+        started = time.monotonic()
+        if not run(command(calm, options.only)):
+            print("the undisturbed run did not come to its end", file=sys.stderr)
+            return 1
+        seconds = time.monotonic() - started
+        killed = 0
+        while killed < options.kills and not run(command(rough, options.only),
+                                                 chance.uniform(2.0, 2.0 * seconds / (options.kills + 1))):
+            killed += 1
+        refused = subprocess.run(command(rough, options.only, resume=False), capture_output=True, check=False)
+        run(command(rough, options.only))
+        same = results(calm) == results(rough)
+    record("kit", {"n": killed, "failures": 0 if same else 1, "control_n": 1,
+                   "control_failures": int(refused.returncode == 2), "seed": options.seed,
+                   "note": f"{seconds:.0f} s undisturbed; sections: {' '.join(options.only) or 'all'}"})
+    print(f"killed {killed} times, results {'the same' if same else 'DIFFER'}; {seconds:.0f} s undisturbed")
+    return 0 if same and killed == options.kills and refused.returncode == 2 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
