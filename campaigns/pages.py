@@ -34,6 +34,7 @@ CAMPAIGNS = {
     "F15": ("needles among mates of all kinds", "the same bits", "company.py"),
     "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "company.py"),
     "F17": ("random lives of a session", "one outcome each, no slot lost", "company.py"),
+    "kit": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart", "kill_kit.py"),
     "F18": ("states that overflow", "fail alone, no NaN printed", "company.py"),
 }
 HEAD = """# Reliability

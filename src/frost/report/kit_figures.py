@@ -93,7 +93,7 @@ def _halting(paper: Values, ours: Values, _: Values) -> Any:
                       label="each image by its score, eight quantiles")
         share = len(steps) / paper["depth"]
         cell.plot([row["mean_depth"] * share for row in paper["rows"]],
-                  [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5, label="paper, Table 2, depth scaled to T")
+                  [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5, label="paper's Table 2, depth ÷ 16 × T")
         cell.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)")
         cell.set_title(TITLES[name], loc="right")
         legend_above(cell, 1)
