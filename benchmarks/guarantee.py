@@ -10,19 +10,18 @@ docs/results/guarantee.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from pathlib import Path
 
 import numpy as np
+from shipped import opened
 
 from frost.analysis.traces import trace
-from frost.checkpoint import load
 from frost.halting.budget import stops_at
 from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
-from frost.workflows.dataset import batches_of, data_of
+from frost.workflows.dataset import batches_of
 from frost.workflows.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"
@@ -35,15 +34,9 @@ def _loss(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) -
 
 def main() -> int:
     """Draw, certify, count; status 1 if the promise is broken too often or is too dear."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--run", default="cifar100-cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    run = load(options.run)
+    options, run, data = opened(__doc__.split("\n")[0])
     assert run.calibration is not None
     rule = run.calibration.rule
-    data = data_of(run, options.data, download=False)
     parts = [trace(run.model, batches_of(part), part.labels, [rule]) for part in (data.validation, data.test)]
     values = np.concatenate([part.signals[rule].numpy() for part in parts]).astype(np.float32)
     hits = np.concatenate([part.hits.numpy() for part in parts])
