@@ -58,10 +58,20 @@ def test_what_it_looks_at_is_what_the_model_reads(model):
 
 
 def test_wins_by_hand():
-    losses = -torch.log(torch.tensor([[0.2, 0.3, 0.6], [0.7, 0.6, 0.5], [0.1, 0.1, 0.1]]))
     hits = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
-    found = difficulty(losses, "wins", hits)
-    assert torch.allclose(found, torch.tensor([[1.0004, 1.0003], [-0.0002, -0.0001], [0.0, -1.0]]), atol=1e-6)
+    assert difficulty(torch.rand(3, 3), "wins", hits).tolist() == [[1, 1], [0, 0], [0, -1]]
+
+
+def test_what_going_on_sets_right_is_hard_and_all_else_easy():
+    hits = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
+    easy, hard = easy_and_hard(torch.rand(3, 3), HaltingConfig(rank_by="wins"), hits)
+    assert hard.tolist() == [[True, True, False], [False, False, False], [False, False, False]]
+    assert easy.tolist() == [[False, False, False], [True, True, False], [True, True, False]]
+
+
+def test_whole_images_have_no_wins():
+    with pytest.raises(ValueError, match="set pairs to 'step' or 'all'"):
+        HaltingConfig(rank_by="wins", pairs="samples")
 
 
 def test_a_score_that_was_taught_otherwise_is_not_taught_ranks():

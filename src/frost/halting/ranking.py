@@ -44,6 +44,9 @@ class HaltingConfig:
                 raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")
         if not 0.0 < self.ponder_prior < 1.0:
             raise ValueError(f"ponder_prior must lie in (0, 1), got {self.ponder_prior}; 0.25 means four steps.")
+        if self.pairs == "samples" and ("wins" in (self.rank_by, self.refit_by if self.refit else "")):
+            raise ValueError("pairs 'samples' ranks whole images, and wins belong to pairs of image and step; set "
+                             "pairs to 'step' or 'all'.")
         if self.refit and self.objective != "rank":
             raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'.")
         for name in ("refit", "margin", "relative_weight", "anchoring_weight", "ponder_weight"):
@@ -68,9 +71,8 @@ def difficulty(losses: Tensor, rank_by: RankBy, hits: Tensor | None = None) -> T
     """What is ranked by (18), small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
 
     `loss` is the paper's ℓ_{i,t}. `gain` is what is left to win by going on, ℓ_{i,t} − ℓ_{i,T}: settled images stop,
-    right or hopeless. `wins` counts what an accuracy counts, whether the answer is right at T less whether it is at t;
-    among equals the probability of the label decides. It needs `hits`, bool (b, t). The last step leaves nothing to win
-    for anybody and is not ranked.
+    right or hopeless. `wins` is what an accuracy counts, whether the answer is right at T less whether it is at t; it
+    needs `hits`, bool (b, t). The last step leaves nothing to win for anybody and is not ranked.
     """
     if rank_by == "loss":
         return losses
@@ -80,8 +82,8 @@ def difficulty(losses: Tensor, rank_by: RankBy, hits: Tensor | None = None) -> T
     if rank_by == "gain":
         return losses[:, :-1] - losses[:, -1:]
     assert hits is not None, "wins are counted in right answers"
-    right, chances = hits.to(losses.dtype), torch.exp(-losses)
-    return right[:, -1:] - right[:, :-1] + 1e-3 * (chances[:, -1:] - chances[:, :-1])
+    right = hits.to(losses.dtype)
+    return right[:, -1:] - right[:, :-1]
 
 
 def easy_and_hard(losses: Tensor, config: HaltingConfig, hits: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -89,9 +91,11 @@ def easy_and_hard(losses: Tensor, config: HaltingConfig, hits: Tensor | None = N
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
     `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every
-    step.
+    step. Wins are 1, 0 or −1: there the hard pairs are all that going on would set right, the easy ones all others.
     """
     ranked = difficulty(losses.detach(), config.rank_by, hits)
+    if config.rank_by == "wins":
+        return _over_steps(ranked <= 0, losses, ranked.shape[1]), _over_steps(ranked > 0, losses, ranked.shape[1])
     ranks = batch_time_ranks(ranked)
     if config.pairs == "samples":
         ranks = batch_time_ranks(ranks.double().mean(dim=1, keepdim=True))
