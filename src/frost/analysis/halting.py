@@ -18,6 +18,7 @@ from frost.halting.calibration import Calibration
 from frost.halting.policy import Policy, depth_under, first_passage
 from frost.halting.signals import SIGNALS, along
 
+BUDGETS = (0.35, 0.5, 0.75, 1.0)              # of full depth
 EIGHTHS = tuple(i / 8 for i in range(1, 9))   # the quantiles of Table 2
 
 
@@ -69,6 +70,32 @@ def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
         right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
         line = fixed_depth_accuracy(per_step, mean_depth)
         rows.append(HaltingRow(quantile, policy.threshold, mean_depth, right, line))
+    return rows
+
+
+class BudgetRow(NamedTuple):
+    """The run's own rule at a budget."""
+
+    fraction: float                 # of full depth, that was asked for
+    mean_depth: float               # that it took
+    accuracy: float
+    fixed_depth_accuracy: float     # of stopping everybody at this mean depth
+
+
+def budget_table(outputs: Tensor, labels: Tensor, calibration: Calibration, signal: Tensor,
+                 fractions: Sequence[float] = BUDGETS) -> list[BudgetRow]:
+    """Depth and accuracy under `at_mean_depth`, with thresholds from the calibration, in the form that it prefers."""
+    per_step, rows = per_step_accuracy(outputs, labels), []
+    for fraction in fractions:
+        try:
+            rule = calibration.at_mean_depth(max(1.0, fraction * outputs.shape[1]))
+        except ValueError:
+            continue    # a rule in whole steps may have no threshold near it
+        depth = first_passage(rule.stops(signal))
+        right = outputs[torch.arange(len(labels)), depth - 1].argmax(dim=-1) == labels
+        mean_depth = depth.double().mean().item()
+        rows.append(BudgetRow(fraction, mean_depth, right.double().mean().item(),
+                              fixed_depth_accuracy(per_step, mean_depth)))
     return rows
 
 

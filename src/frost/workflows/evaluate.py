@@ -13,8 +13,16 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
-from frost.analysis.halting import EIGHTHS, HaltingRow, halting_table, per_step_accuracy, standard_error
-from frost.analysis.traces import trace
+from frost.analysis.halting import (
+    EIGHTHS,
+    BudgetRow,
+    HaltingRow,
+    budget_table,
+    halting_table,
+    per_step_accuracy,
+    standard_error,
+)
+from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load
 from frost.core.trajectory import Trajectory
 from frost.data.splits import Images
@@ -42,6 +50,7 @@ class Evaluation(NamedTuple):
     is_calibrated: bool
     seconds: float
     rule: str = "rank"                # whose quantiles the rows are
+    budgets: Sequence[BudgetRow] = () # the run's own rule at shares of full depth
     compared: Compared | None = None  # with other stopping rules, if asked for
 
 
@@ -77,7 +86,7 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     per_step = per_step_accuracy(trajectory.outputs, chosen.labels)
     return Evaluation(shown(run_path, run), data.name, split, len(chosen), trajectory.depth, rows, per_step,
                       is_calibrated(run), time.monotonic() - started,
-                      rule, others)
+                      rule, _budgets(run, traces), others)
 
 
 def as_json(result: Evaluation) -> dict[str, Any]:
@@ -90,7 +99,9 @@ def as_json(result: Evaluation) -> dict[str, Any]:
     others = {} if result.compared is None else compare.as_json(result.compared, result.depth)
     return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
             "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
-            "is_calibrated": result.is_calibrated, **others, "seconds": result.seconds}
+            "is_calibrated": result.is_calibrated,
+            "budgets": [{**row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy} for row in result.budgets],
+            **others, "seconds": result.seconds}
 
 
 def text(result: Evaluation) -> str:
@@ -103,8 +114,12 @@ def text(result: Evaluation) -> str:
                 percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
                for row in result.rows]
     steps = [[str(step), measured(accuracy)] for step, accuracy in enumerate(result.per_step_accuracy, start=1)]
+    budgets = [[f"{100 * row.fraction:.0f} %", f"{row.mean_depth:.2f}", measured(row.accuracy),
+                percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
+               for row in result.budgets]
     notes = ["±: one standard error, in points. fixed depth: accuracy of stopping every image at the same mean depth;",
-             "gain: points above that line, which an adaptive rule must beat."]
+             "gain: points above that line, which an adaptive rule must beat. budget: the run's own rule at a share of",
+             "full depth; quantile: one threshold on the score for all steps, as in the paper."]
     if not result.is_calibrated:
         notes.append("This run has no calibration, so only full depth is shown; frost calibrate makes one.")
     elif result.split == "validation":
@@ -112,6 +127,7 @@ def text(result: Evaluation) -> str:
     return "\n".join([
         f"{result.run} · {result.data} {result.split} · {result.images:,} images · depth {result.depth}",
         "",
+        *([table(["budget", "mean depth", "accuracy", "fixed depth", "gain"], budgets), ""] if budgets else []),
         table(["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth", "gain"], halting),
         "",
         table(["after step", "accuracy"], steps),
@@ -142,6 +158,13 @@ def rule_at(run: Run, quantile: float) -> Rule:
 def shown(run_path: Path | str, run: Run) -> str:
     """How to call a run: the name that was asked for, or the folder that was opened for it."""
     return str(run.path) if Path(run_path).exists() else str(run_path)
+
+
+def _budgets(run: Run, traces: Traces) -> list[BudgetRow]:
+    """The rule that the run answers with when it is asked for a mean depth; none without right answers to go by."""
+    if run.calibration is None or run.calibration.hits is None or traces.depth < 2:
+        return []
+    return budget_table(traces.outputs, traces.labels, run.calibration, traces.signals[run.calibration.rule])
 
 
 def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[float]) -> list[HaltingRow]:
