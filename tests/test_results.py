@@ -46,11 +46,13 @@ def test_a_claim_can_fail():
 
 def test_the_table_of_the_readme_is_made_from_the_results():
     readme = (ROOT / "README.md").read_text()
-    for row in CIFAR["rows"]:
-        if row["quantile"] in (0.125, 0.25, 0.5, 1.0):
-            share = round(100 * row["mean_depth"] / 8)
-            assert (f"| {row['quantile']:g} | {row['mean_depth']:.2f} ({share} %) | {100 * row['accuracy']:.2f} % | "
-                    f"{100 * row['fixed_depth_accuracy']:.2f} % |") in readme
+    rows = [row for row in CIFAR["at_fraction"] if row["policy"] == "rank-per-step"]
+    assert [row["fraction"] for row in rows] == [0.35, 0.5, 0.75]
+    for row in rows:
+        line = row["accuracy"] - row["gain"]
+        assert (f"| {100 * row['fraction']:.0f} % | {row['mean_depth']:.2f} | {100 * row['accuracy']:.2f} % | "
+                f"{100 * line:.2f} % | {100 * row['gain']:+.2f} [{100 * row['gain_low']:+.2f}, "
+                f"{100 * row['gain_high']:+.2f}] |") in readme
     assert ", ".join(f"{100 * accuracy:.1f}" for accuracy in CIFAR["per_step_accuracy"]) in readme
 
 
@@ -65,6 +67,14 @@ def test_the_pretrained_run_is_what_the_issue_asks_for():
     assert cost.parameters <= 1.5e6
     assert cost.depth >= 8
     assert cost.flops_once <= 0.2 * cost.flops_full_depth
+
+
+def test_halting_beats_fixed_depth_where_the_readme_says_so():
+    rows = {row["fraction"]: row for row in CIFAR["at_fraction"] if row["policy"] == "rank-per-step"}
+    assert load("cifar100-cpu").calibration.per_step_thresholds
+    assert rows[0.35]["gain_low"] > 0
+    assert rows[0.5]["gain_low"] > 0
+    assert all(row["low"] >= -0.005 for row in CIFAR["versus_simple"])
 
 
 def test_the_costs_are_counted_anew():

@@ -34,6 +34,14 @@ def test_the_same_start_gives_the_same_score(model):
     assert torch.equal(model.head.score.linear.weight, twin.head.score.linear.weight)
 
 
+def test_averaged_weights_which_are_frozen_stay_so(model):
+    model.requires_grad_(False)
+    before = model.head.score.linear.weight.clone()
+    refit(model, load_digits().train, HALTING, Augmentation(), seed=0)
+    assert not torch.equal(model.head.score.linear.weight, before)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
 def test_the_ranking_losses_fall(model):
     data = load_digits().train
     seen = look(model, data, torch.arange(300))

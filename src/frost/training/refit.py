@@ -73,8 +73,8 @@ def look(model: IterativeModel, images: Images, rows: Tensor, augment: Augmentat
 
 def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int) -> None:
     """Minimise the ranking losses (22), (23) over the score's own weights, in place."""
-    place = score.linear.weight.device
-    score.cpu()
+    place, is_taught = score.linear.weight.device, score.linear.weight.requires_grad
+    score.cpu().requires_grad_(True)    # averaged weights are frozen
     optimizer = torch.optim.AdamW(score.parameters(), lr=RATE)
     generator, count = torch.Generator().manual_seed(seed), len(seen.labels)
     steps, step = EPOCHS * -(-count // BATCH), 0
@@ -92,4 +92,4 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    score.to(place).zero_grad(set_to_none=True)
+    score.to(place).requires_grad_(is_taught).zero_grad(set_to_none=True)
