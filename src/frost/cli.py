@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from frost import options
 from frost.config import suggest
+from frost.core.pages import keep_pages
 
 Answer = tuple[dict[str, Any], str]   # the object for --json, and the text for a person
 
@@ -190,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.verb is None:
         parser().print_help()
         return 0
+    keep_pages()
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: print(f"frost: {message}.", file=sys.stderr)
         return _carried_out(VERBS[arguments.verb], arguments)
