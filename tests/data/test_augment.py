@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from frost.data.augment import Augmentation, augmented, mixed, random_flip
+from frost.data.augment import Augmentation, augmented, check_kornia, mixed, random_flip
 
 IMAGES = torch.rand(12, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(12)
@@ -80,6 +80,11 @@ def test_settings_out_of_range_are_refused(fields):
 def test_without_kornia_the_sentence_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"frost-ssm\[train\]"):
-        Augmentation(erase=0.5)
+        check_kornia(Augmentation(erase=0.5))
+
+
+def test_without_kornia_every_recipe_can_still_be_listed(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert Augmentation(erase=0.5).erase == 0.5
 
 

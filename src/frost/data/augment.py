@@ -37,8 +37,12 @@ class Augmentation:
                                   ("mix_share", 0, 1)):
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie between {least} and {most}, got {getattr(self, name)}.")
-        if (self.rand_augment or self.erase) and not importlib.util.find_spec("kornia"):
-            raise ValueError("rand_augment and erase need kornia: pip install 'frost-ssm[train]'; or set both to 0.")
+
+
+def check_kornia(how: Augmentation) -> None:
+    """Refuse to train with what is not installed; a recipe may name it all the same."""
+    if (how.rand_augment or how.erase) and not importlib.util.find_spec("kornia"):
+        raise ValueError("rand_augment and erase need kornia: pip install 'frost-ssm[train]'; or set both to 0.")
 
 
 def looks_across(how: Augmentation) -> bool:

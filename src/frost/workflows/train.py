@@ -25,6 +25,7 @@ from frost.analysis.traces import Traces
 from frost.config import to_dict
 from frost.core.precision import resolve_device
 from frost.core.trajectory import IterativeModel, Trajectory
+from frost.data.augment import check_kornia
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
@@ -71,6 +72,7 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
     device = resolve_device(config.train.device)
+    check_kornia(config.train.augment)
     if tensorboard:
         check_board()
     with joined(device, config.train.timeout) as team:
