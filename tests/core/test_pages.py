@@ -8,11 +8,11 @@ import resource, torch
 from frost.core.pages import keep_pages
 print(keep_pages(), end=" ")
 with torch.no_grad():
-    for _ in range(3):
-        torch.zeros(4_000_000) + 1
+    for _ in range(10):                     # until the heap has its size
+        torch.zeros(12_000_000) + 1         # 48 MB: above the 32 MB from which glibc always maps anew
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(10):
-        torch.zeros(4_000_000) + 1
+    for _ in range(20):
+        torch.zeros(12_000_000) + 1
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 

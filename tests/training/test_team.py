@@ -23,12 +23,12 @@ pytestmark = pytest.mark.slow
 SETTINGS = ["train.epochs=1", "train.timeout=60", "train.save_every=2"]
 
 
-def start(words, processes, **environment):
+def start(words, processes, program="-mfrost", **environment):
     """The command in several processes, as torchrun starts them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    return [subprocess.Popen([sys.executable, "-m", "frost", *map(str, words)], stdout=subprocess.PIPE,
+    return [subprocess.Popen([sys.executable, program, *map(str, words)], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True,
                              env={**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
                                   "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
@@ -70,6 +70,24 @@ def test_ranking_by_each_process_alone_is_another_ranking(trained):
     one, local = logbook(folder / "one"), logbook(folder / "local")
     assert local[0]["task"] == pytest.approx(one[0]["task"], abs=1e-5)      # the task is the same, the pairs are not
     assert abs(local[0]["relative"] - one[0]["relative"]) > 1e-4
+
+
+LEAVES = """
+import os, sys, torch
+from frost.training.team import joined
+with joined(torch.device("cpu"), 60.0) as team:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.grad = team.summed([torch.ones(3)])[0]
+    torch.optim.AdamW([weight]).step()
+print(*(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_no_thread_of_the_group_outlives_it():
+    statuses, printed = finish(start([LEAVES], 2, program="-c"))
+    assert statuses == [0, 0]
+    assert not [name for text, _ in printed for name in text.split() if "gloo" in name or "tcpstore" in name]
 
 
 def test_one_process_speaks_for_all(trained):

@@ -10,6 +10,7 @@ whole batch, and each process differentiates its own images in it.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -154,6 +155,9 @@ def joined(device: torch.device, timeout: float) -> Iterator[Team]:
     if size <= 1:
         yield ALONE
         return
+    # What torch.distributed.nn imports late (an optimiser's first step does it) keeps the group that exists then as a
+    # default argument for ever: its threads would outlive the block and now and then abort the process as it leaves.
+    importlib.import_module("torch.distributed.nn.functional")
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     with _explained():
