@@ -19,7 +19,7 @@ import numpy as np
 from shipped import opened
 
 from frost.analysis.traces import trace
-from frost.halting.budget import stops_at
+from frost.halting.budget import best_cut, stops_at, straight_cut
 from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
 from frost.workflows.dataset import batches_of
 from frost.workflows.progress import progress
@@ -41,7 +41,8 @@ def main() -> int:
     values = np.concatenate([part.signals[rule].numpy() for part in parts]).astype(np.float32)
     hits = np.concatenate([part.hits.numpy() for part in parts])
     per_step = run.calibration.per_step_thresholds
-    ladder = per_step_ladder(values, hits) if per_step else pooled_ladder(values)
+    ladder = ([rule for cut in (best_cut, straight_cut) for rule in per_step_ladder(values, hits, cut)]
+              if per_step else pooled_ladder(values))
     best = min(stops_at(values, rule).mean() for rule in ladder if _loss(values, hits, rule) <= POINTS / 100)
     generator = np.random.default_rng(options.seed)
     broken, taken = 0, []

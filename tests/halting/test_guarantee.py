@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from frost.halting.budget import stops_at
-from frost.halting.guarantee import cheapest_safe, final_capital, per_step_ladder, pooled_ladder
+from frost.halting.budget import best_cut, stops_at
+from frost.halting.guarantee import _deviation, chance_of_excess, cheapest_safe, per_step_ladder, pooled_ladder
 
 
 def population(seed: int, count: int, depth: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -26,24 +26,60 @@ def loss(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) ->
 
 def test_ladders_go_from_deep_to_shallow():
     values, hits = population(0, 500)
-    for ladder in (pooled_ladder(values), per_step_ladder(values, hits)):
+    for ladder in (pooled_ladder(values), per_step_ladder(values, hits), per_step_ladder(values, hits, best_cut)):
         depths = [stops_at(values, rule).mean() for rule in ladder]
         assert len(depths) > 10
         assert depths == sorted(depths, reverse=True)
 
 
-def test_a_gambler_gets_rich_only_against_a_wrong_hypothesis():
-    generator = np.random.default_rng(0)
-    small = (generator.random((2000, 1)) < 0.001).astype(float)
-    large = (generator.random((2000, 1)) < 0.05).astype(float)
-    assert final_capital(small, 0.01)[0] > math.log(20)
-    assert final_capital(large, 0.01)[0] < math.log(20)
+def test_the_rungs_of_a_ladder_are_close():
+    values, hits = population(0, 2000)
+    depths = [stops_at(values, rule).mean() for rule in per_step_ladder(values, hits)]
+    assert depths[0] > 5.5
+    assert max(deep - shallow for deep, shallow in zip(depths, depths[1:], strict=False)) < 0.4
 
 
-def test_at_the_border_a_gambler_is_wrong_no_more_often_than_promised():
-    generator = np.random.default_rng(1)
-    losses = (generator.random((1000, 400)) < 0.02).astype(float)        # a mean loss of exactly what is allowed
-    wrong = (final_capital(losses, 0.02) >= math.log(20)).mean()
+def slowly(lost: int, won: int, images: int, allowed: float) -> float:
+    """The same limit by the book: every outcome of every count, and shares won on a fine grid over all there are."""
+    outcomes = [(up, down) for up in range(images + 1) for down in range(images + 1 - up)]
+    seen = _deviation(np.array(lost), np.array(won), images, allowed)
+    good = [(up, down) for up, down in outcomes
+            if _deviation(np.array(up), np.array(down), images, allowed) >= seen - 1e-9]
+    return max(sum(math.comb(images, up) * math.comb(images - up, down) * (share + allowed) ** up * share**down
+                   * (1 - 2 * share - allowed) ** (images - up - down) for up, down in good)
+               for share in np.linspace(1e-12, (1 - allowed) / 2 - 1e-9, 400))
+
+
+@pytest.mark.parametrize(("lost", "won", "images", "allowed"), [
+    (0, 0, 30, 0.1), (1, 0, 40, 0.1), (2, 4, 36, 0.05), (3, 1, 40, 0.3), (0, 9, 25, 0.02)])
+def test_the_limit_is_the_largest_chance_over_all_that_is_unknown(lost, won, images, allowed):
+    ours, whole = chance_of_excess(lost, won, images, allowed), slowly(lost, won, images, allowed)
+    assert ours <= whole + 1e-3 + 1e-9            # a part of the shares cannot have a larger chance than all
+    assert ours >= min(1.0, whole) * 0.9 or whole < 1e-3
+
+
+def test_the_score_is_that_of_the_likeliest_share():
+    lost, won, images, allowed = 30, 20, 400, 0.05
+    shares = np.linspace(1e-6, (1 - allowed) / 2 - 1e-6, 200_001)
+    likely = (lost * np.log(shares + allowed) + won * np.log(shares)
+              + (images - lost - won) * np.log(1 - 2 * shares - allowed))
+    share = shares[likely.argmax()]
+    expected = (allowed * images - lost + won) / math.sqrt(images * (2 * share + allowed - allowed**2))
+    assert float(_deviation(np.array(lost), np.array(won), images, allowed)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_more_images_lost_is_never_better_and_too_many_prove_nothing():
+    chances = [chance_of_excess(lost, 20, 1000, 0.02) for lost in range(20, 60, 4)]
+    assert chances == sorted(chances)
+    assert chances[0] < 0.05
+    assert chance_of_excess(41, 20, 1000, 0.02) == 1.0      # more than is allowed was lost
+
+
+@pytest.mark.parametrize(("up", "down", "images"), [(0.04, 0.02, 1000), (0.021, 0.001, 600), (0.22, 0.2, 800)])
+def test_at_the_border_it_is_wrong_no_more_often_than_promised(up, down, images):
+    counts = np.random.default_rng(1).multinomial(images, (up, down, 1 - up - down), size=400)
+    wrong = np.mean([chance_of_excess(lost, won, images, round(up - down, 6)) <= 0.05
+                     for lost, won in counts[:, :2].tolist()])
     assert wrong <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
 
 

@@ -8,6 +8,7 @@ at each step, and answer exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ Values = NDArray[np.float32]    # (n, t)
 Hits = NDArray[np.bool_]        # (n, t): whether the answer is right at that step
 SWEEPS = 4                      # of coordinate ascent; thresholds hardly move after the second
 HALVINGS = 40                   # of an interval that holds the price of a step
+Cut = Callable[[Values, NDArray[np.float64]], float]    # where to stop, from what stopping is worth more than going on
 
 
 class Reached(NamedTuple):
@@ -63,8 +65,46 @@ def bracket(values: Values, mean_depth: float) -> tuple[Reached, Reached]:
     return _reached(values, (shallow,)), _reached(values, (deep,))
 
 
-def per_step_at_price(values: Values, hits: Hits, price: float) -> Reached:
-    """A threshold for each step that makes hits less `price` times steps as large as it can be on the traces.
+def best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
+    """The threshold above which stopping gains most in sum on these very images."""
+    if not values.size:
+        return math.inf
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    sums = np.cumsum(advantage[order])
+    last = np.append(ordered[1:] < ordered[:-1], True)          # a cut cannot pass between equal values
+    sums = np.where(last, sums, -np.inf)
+    best = int(sums.argmax())
+    if sums[best] <= 0:
+        return math.inf
+    if best + 1 == len(ordered):
+        return -math.inf
+    return float(ordered[best]) / 2 + float(ordered[best + 1]) / 2
+
+
+def straight_cut(values: Values, advantage: NDArray[np.float64]) -> float:
+    """The threshold above which stopping gains, if its advantage is a straight line of the value.
+
+    One image more or less moves `best_cut` far where the sums are flat; two numbers fitted to all images hardly move,
+    and do better on images that are fresh (docs/decisions.md 90).
+    """
+    known = np.isfinite(values)
+    if not known.any():
+        return math.inf
+    at, worth = values[known].astype(np.float64), advantage[known]
+    off = at - at.mean()
+    spread = float(off @ off)
+    slope = float(off @ worth) / spread if spread > 0 else 0.0
+    if slope <= 0:                                              # a higher value says nothing for stopping
+        return -math.inf if worth.mean() > 0 else math.inf
+    crossing = float(at.mean() - worth.mean() / slope)
+    if crossing >= at.max():
+        return math.inf
+    return -math.inf if crossing < at.min() else crossing
+
+
+def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = straight_cut) -> Reached:
+    """A threshold for each step that makes hits less `price` times steps large on the traces.
 
     Backward induction over the steps, then coordinate ascent among the images that really reach a step: at step t, an
     image that stops is worth its hit there, and one that goes on what the later thresholds make of it.
@@ -78,7 +118,7 @@ def per_step_at_price(values: Values, hits: Hits, price: float) -> Reached:
         for step in range(depth - 2, -1, -1):
             reaches = np.ones(len(values), dtype=bool) if sweep == 0 else ~(
                 values[:, :step] > thresholds[:step]).any(axis=1)
-            best[step] = _best_cut(values[reaches, step], (worth[:, step] - going)[reaches])
+            best[step] = cut(values[reaches, step], (worth[:, step] - going)[reaches])
             going = np.where(values[:, step] > best[step], worth[:, step], going)
         if sweep and np.array_equal(best, thresholds):
             break
@@ -120,23 +160,6 @@ def _between(values: Values, deep: Reached, shallow: Reached, mean_depth: float)
         best = min((best, middle), key=lambda reached: abs(reached.mean_depth - mean_depth))
         low, high = (share, high) if middle.mean_depth >= mean_depth else (low, share)
     return best
-
-
-def _best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
-    """The threshold above which stopping gains most in sum; `advantage` is what it is worth more than going on."""
-    if not values.size:
-        return math.inf
-    order = np.argsort(-values, kind="stable")
-    ordered = values[order]
-    sums = np.cumsum(advantage[order])
-    last = np.append(ordered[1:] < ordered[:-1], True)          # a cut cannot pass between equal values
-    sums = np.where(last, sums, -np.inf)
-    best = int(sums.argmax())
-    if sums[best] <= 0:
-        return math.inf
-    if best + 1 == len(ordered):
-        return -math.inf
-    return float(ordered[best]) / 2 + float(ordered[best + 1]) / 2
 
 
 def _reached(values: Values, thresholds: tuple[float, ...]) -> Reached:

@@ -3,46 +3,57 @@
 Rules are tried from the deepest, which loses nothing, downwards, each by a test of "this rule loses more than allowed";
 the last one before the first that is not rejected is taken. Which rules are tried is said by images that are not tested
 on. Testing in a fixed order keeps the chance of any wrong rejection at one test's (Angelopoulos et al., Learn then
-test, 2021). Each test is a bet: a gambler who stakes against the hypothesis cannot, if it is true, multiply his capital
-by 1/δ with a chance of more than δ, for any number of images and any distribution (Waudby-Smith and Ramdas, 2020).
+test, 2021).
+
+The test is exact. Against full depth an image is lost, won or neither, so the counts of n images are trinomial, and the
+chance of counts as good as ours is a finite sum. It depends on how often images are won, which nobody knows: the
+largest chance is taken over all shares that the counts allow but for one time in a thousand, which is added (Berger and
+Boos, 1994).
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.halting.budget import Hits, Values, per_step_at_price, stops_at
+from frost.halting.budget import Cut, Hits, Values, per_step_at_price, stops_at, straight_cut
 
 GRID = 200             # thresholds that are tried
 FOR_GRID = 0.1         # share of the images that only says which thresholds to try
-FOR_RULES = 0.3        # the same where each step has its own
+FOR_RULES = 0.2        # the same where each step has its own
+RUNGS_APART = 0.05     # mean depth between two rules, at most
 PRICES = (*(-np.geomspace(0.1, 0.001, 16)), 0.0, *np.geomspace(0.001, 0.5, 32))    # of a step, in right answers
-LARGEST_STAKE = 0.9    # of the capital: nobody is ever ruined
+DOUBT = 1e-3           # chance that the share of images won lies outside what is looked at
+SHARES = 15            # of images won, that are looked at; their chances change slowly
+TAIL = 6.5             # standard deviations beyond which counts are left out: a chance below 1e-9
 
 
-def final_capital(losses: NDArray[np.float64], allowed: float) -> NDArray[np.float64]:
-    """The logarithm of the largest capital of a gambler who stakes against "the mean loss is above `allowed`".
+@lru_cache(maxsize=4096)
+def chance_of_excess(lost: int, won: int, images: int, allowed: float) -> float:
+    """An upper limit for the chance of counts as good as these, if the mean loss is `allowed` or more: a p-value.
 
     Args:
-        losses: in [−1, 1], images in an order that was drawn without looking at them, (n, m).
+        lost: images that are right at full depth and wrong under the rule; `won` the other way round.
+        allowed: a share of all images.
     """
-    scaled, limit = (losses + 1) / 2, (allowed + 1) / 2        # in [0, 1]
-    capital = np.zeros(losses.shape[1])
-    largest = capital.copy()
-    total, squares = np.full(losses.shape[1], 0.5), np.full(losses.shape[1], 0.25)
-    for number, row in enumerate(scaled, start=1):
-        mean = total / number
-        spread = squares / number
-        edge = limit - mean
-        stake = np.clip(edge / (spread + edge**2), 0.0, LARGEST_STAKE / (1 - limit))   # known before the image is seen
-        capital += np.log1p(stake * (limit - row))
-        largest = np.maximum(largest, capital)
-        total += row
-        squares += (row - total / (number + 1)) ** 2
-    return largest
+    seen = float(_deviation(np.array(lost), np.array(won), images, allowed))
+    if seen <= 0:
+        return 1.0
+    low, high = _shares_allowed(won, images, (1 - allowed) / 2)
+    wons = _near(low, high, images)[:, None]
+    losts = _near(low + allowed, high + allowed, images)[None, :]
+    as_good = (wons + losts <= images) & (_deviation(losts, wons, images, allowed) >= seen - 1e-9)
+    rows, columns = np.nonzero(as_good)
+    down, up = wons[rows, 0], losts[0, columns]
+    same = images - down - up
+    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, images + 1)))])
+    ways = factorial[images] - factorial[down] - factorial[up] - factorial[same]
+    chances = [np.exp(ways + down * math.log(share) + up * math.log(share + allowed)
+                      + same * math.log(1 - 2 * share - allowed)).sum() for share in np.linspace(low, high, SHARES)]
+    return min(1.0, float(max(chances)) + DOUBT)
 
 
 def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float, seed: int = 0,
@@ -62,14 +73,15 @@ def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float,
     known, fresh = order[:cut], order[cut:]
     if not fresh.size:
         return (math.inf,)
-    rules = per_step_ladder(values[known], hits[known]) if per_step else pooled_ladder(values[known])
-    if not rules:
-        return (math.inf,)
-    last = hits[fresh, -1].astype(float)
-    losses = np.stack([last - hits[fresh, stops_at(values[fresh], rule) - 1] for rule in rules], axis=1)
-    safe = final_capital(losses, allowed) >= -math.log(1 - confidence)
-    passed = int(np.argmin(safe)) if not safe.all() else len(rules)
-    return rules[passed - 1] if passed else (math.inf,)
+    safe: tuple[float, ...] = (math.inf,)
+    last = hits[fresh, -1]
+    for rule in per_step_ladder(values[known], hits[known]) if per_step else pooled_ladder(values[known]):
+        then = hits[fresh, stops_at(values[fresh], rule) - 1]
+        lost, won = int((last & ~then).sum()), int((then & ~last).sum())
+        if chance_of_excess(lost, won, len(fresh), allowed) > 1 - confidence:
+            break
+        safe = rule
+    return safe
 
 
 def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
@@ -81,10 +93,59 @@ def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
     return [(float(threshold),) for threshold in np.unique(np.quantile(finite, np.linspace(0, 1, GRID)))[::-1]]
 
 
-def per_step_ladder(values: Values, hits: Hits) -> list[tuple[float, ...]]:
-    """A threshold for each step, the best for one price of a step each, from the deepest downwards."""
-    if values.shape[1] < 2:
+def per_step_ladder(values: Values, hits: Hits, cut: Cut = straight_cut) -> list[tuple[float, ...]]:
+    """A threshold for each step, from the deepest downwards: the best for one price of a step each, and between them."""
+    finite = values[np.isfinite(values)]
+    if values.shape[1] < 2 or not finite.size:
         return []
-    rungs = sorted({(-rule.mean_depth, rule.thresholds) for rule in (
-        per_step_at_price(values, hits, price) for price in PRICES)})
-    return [thresholds for _, thresholds in rungs]
+    bottom, top = float(finite.min()) - 1.0, float(finite.max()) + 1.0
+    priced = sorted({(-rule.mean_depth, rule.thresholds) for rule in (
+        per_step_at_price(values, hits, price, cut) for price in PRICES)})
+    ends = [np.clip(np.array(thresholds), bottom, top) for _, thresholds in priced]
+    rungs = [ends[0]]
+    for (deep, _), (shallow, _), above, below in zip(priced[:-1], priced[1:], ends[:-1], ends[1:], strict=True):
+        parts = math.ceil((shallow - deep) / RUNGS_APART)
+        rungs += [above + (below - above) * part / parts for part in range(1, parts + 1)]
+    ladder = {tuple(rung.tolist()): float(stops_at(values, tuple(rung.tolist())).mean()) for rung in rungs}
+    return sorted(ladder, key=lambda thresholds: -ladder[thresholds])
+
+
+def _deviation(lost: NDArray[np.int64], won: NDArray[np.int64], images: int, allowed: float) -> NDArray[np.float64]:
+    """How far the counts lie below a mean loss of `allowed`, in standard deviations under it (Tango's score, 1998).
+
+    The share won that makes the counts likeliest, among those with lost − won = allowed, is the root of a quadratic.
+    """
+    same = images - lost - won
+    half = lost * (1 - allowed) + won * (1 - 3 * allowed) - 2 * same * allowed
+    share = (half + np.sqrt(np.maximum(half**2 + 8 * images * won * allowed * (1 - allowed), 0.0))) / (4 * images)
+    spread = 2 * np.clip(share, 0.0, (1 - allowed) / 2) + allowed - allowed**2
+    result: NDArray[np.float64] = (allowed * images - lost + won) / np.sqrt(images * spread)
+    return result
+
+
+def _shares_allowed(won: int, images: int, most: float) -> tuple[float, float]:
+    """The shares of images won under which counts like `won` are not too rare: Chernoff's bound, solved by halving."""
+    seen = won / images
+    limit = math.log(2 / DOUBT) / images
+
+    def is_rare(share: float) -> bool:
+        information = (seen * math.log(seen / share) if seen else 0.0) + (
+            (1 - seen) * math.log((1 - seen) / (1 - share)) if seen < 1 else 0.0)
+        return information > limit
+
+    ends = []
+    for outer in (1e-12, most * (1 - 1e-9)):
+        inner = min(max(seen, 1e-12), most * (1 - 1e-9))
+        if is_rare(outer):
+            for _ in range(50):
+                middle = (inner + outer) / 2
+                inner, outer = (inner, middle) if is_rare(middle) else (middle, outer)
+        ends.append(outer)
+    return ends[0], ends[1]
+
+
+def _near(low: float, high: float, images: int) -> NDArray[np.int64]:
+    """Counts that shares between two limits make likely."""
+    first = images * low - TAIL * math.sqrt(images * low) - TAIL**2
+    last = images * high + TAIL * math.sqrt(images * high) + TAIL**2
+    return np.arange(max(0, math.floor(first)), min(images, math.ceil(last)) + 1)
