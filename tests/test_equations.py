@@ -1,8 +1,6 @@
 """One test for each numbered equation of the paper that can be computed, against values worked out by hand or an
 independent loop. Numbers are those of the source, in order, from 1. `make campaigns` flips signs and exponents in the
 package and expects this file alone to notice every flip.
-
-Without a test: (5), an equality in distribution that no function of ours computes (docs/paper-map.md).
 """
 
 import math
@@ -13,6 +11,7 @@ from torch import nn
 
 from conftest import small_frost
 from frost.analysis import stability
+from frost.analysis.dimension import increments_exponent
 from frost.core.dynamics import (
     Contractive,
     Gated,
@@ -36,11 +35,15 @@ from frost.core.scaling import (
     scaled_transition,
 )
 from frost.core.trajectory import State, Trajectory
+from frost.data.augment import Mixed
 from frost.halting.calibration import Calibration
-from frost.halting.policy import first_passage
+from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, score_of, threshold_of
+from frost.training import refit
 from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, task_loss
+from frost.training.optim import learning_rate_at
+from frost.training.pondering import pondering_loss
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 
@@ -134,6 +137,23 @@ def test_eq04_blocks_of_the_baselines_add_their_input():
 
 
 # --- §3: FROST -------------------------------------------------------------------------------------------------------
+
+def test_eq05_the_exponent_of_increments_by_hand():
+    time = torch.arange(1, 10).double()
+    lines = torch.stack([3 * time, -4 * time], dim=1)[None]                   # ‖h_t − h_s‖ = 5 |t − s|
+    assert_close(increments_exponent(lines), torch.ones(1).double())
+    path = torch.tensor([0.0, 1.0, 3.0, 2.0, 5.0]).double()[None, :, None]    # T = 5: lags 1 and 2
+    lengths = [(1 + 2 + 1 + 3) / 4, (3 + 1 + 2) / 3]
+    assert_close(increments_exponent(path), torch.tensor([math.log(lengths[1] / lengths[0]) / math.log(2)]).double())
+    path = torch.tensor([0.0, 1.0, 0.0, 4.0, 4.0, 9.0]).double()[None, :, None]    # T = 6: lags 1, 2 and 3
+    logs = [math.log(sum(abs(path[0, t + lag, 0] - path[0, t, 0]) for t in range(6 - lag)) / (6 - lag))
+            for lag in (1, 2, 3)]
+    at = [math.log(lag) - math.log(6) / 3 for lag in (1, 2, 3)]
+    assert_close(increments_exponent(path), torch.tensor([sum(a * b for a, b in zip(at, logs, strict=True))
+                                                          / sum(a * a for a in at)]).double())
+    with pytest.raises(ValueError, match="at least 4 steps"):
+        increments_exponent(path[:, :3])
+
 
 def test_eq06_the_field_of_the_base_system_drives_the_interpolation():
     hidden, x = vector(1.0, -2.0), vector(0.5, 0.25)
@@ -340,6 +360,15 @@ def test_eq18_easy_and_hard_sets_by_hand():
     assert hard.tolist() == [[False] * 3, [True] * 3]
 
 
+def test_eq18_wins_are_counted_in_right_answers():
+    hits = torch.tensor([[False, True, True], [True, False, False], [False, False, True]])
+    losses = torch.rand(3, 3)
+    assert difficulty(losses, "wins", hits).tolist() == [[1, 0], [-1, 0], [1, 1]]
+    easy, hard = easy_and_hard(losses, HaltingConfig(rank_by="wins"), hits)
+    assert hard.tolist() == [[True, False, False], [False, False, False], [True, True, False]]
+    assert easy.tolist() == [[False, True, False], [True, True, False], [False, False, False]]
+
+
 def test_eq19_the_score_is_the_sigmoid_of_a_linear_map():
     score = LinearScore(2)
     score.linear.weight.data = torch.tensor([[1.0, -2.0]])
@@ -384,6 +413,16 @@ def test_eq20_the_ends_of_the_range_are_the_first_and_the_last_step():
 def test_eq20_the_first_score_above_the_threshold_stops_an_image():
     stops = torch.tensor([[False, True, False, True], [False, False, False, False], [True, True, True, True]])
     assert first_passage(stops).tolist() == [2, 4, 1]
+
+
+def test_eq20_a_threshold_for_each_step():
+    rule = Rule("rank", (1.0, 2.0))
+    values = torch.tensor([[1.5, 1.5, 1.5], [0.5, 2.5, 0.5], [1.0, 2.0, 2.5]])
+    assert rule.stops(values).tolist() == [[True, False, False], [False, True, False], [False, False, True]]
+    assert rule.stops(values[:, 1], torch.tensor([1, 2, 3])).tolist() == [True, True, False]
+    assert rule.threshold is None                                              # it has several
+    assert Rule("rank", (0.0,)).threshold == pytest.approx(0.5)
+    assert Rule("rank", (math.inf,)).threshold is None
 
 
 # --- §5: the objective -----------------------------------------------------------------------------------------------
@@ -466,6 +505,47 @@ def test_eq24_the_total_is_the_weighted_sum():
     grown = objective(trajectory, labels, config, deep_supervision=0.5, growth=2.0)
     weights = torch.tensor([1.0, 4.0, 9.0, 16.0]) / 30
     assert_close(grown.total, parts.total + 0.5 * (weights * losses.mean(dim=0)).sum())
+
+
+def test_eq24_a_mixed_image_is_held_against_both_of_its_labels():
+    trajectory = Trajectory(None, torch.randn(4, 3, 5), torch.randn(4, 3))
+    labels, partners = torch.tensor([0, 1, 2, 3]), torch.tensor([4, 3, 2, 1])
+    parts = objective(trajectory, labels, HaltingConfig(), mixed=Mixed(partners, 0.3))
+    losses = (0.3 * step_losses(trajectory.outputs, labels) + 0.7 * step_losses(trajectory.outputs, partners))
+    assert_close(parts.total, losses[:, -1].mean())
+
+
+def test_eq24_what_takes_its_place_where_others_teach_the_score():
+    trajectory, labels = Trajectory(None, torch.randn(4, 3, 5), torch.randn(4, 3)), torch.tensor([0, 1, 2, 3])
+    config = HaltingConfig(objective="ponder", ponder_weight=0.25)
+    parts = objective(trajectory, labels, config, deep_supervision=0.5)
+    losses = step_losses(trajectory.outputs, labels)
+    task, price = pondering_loss("ponder", losses, trajectory.score_logits, config.ponder_prior)
+    assert_close(parts.total, task + 0.25 * price + 0.5 * losses.mean())
+
+
+def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
+    monkeypatch.setattr(refit, "EPOCHS", 2)
+    monkeypatch.setattr(refit, "BATCH", 4)
+    seen = refit.Seen(torch.randn(7, 3, 2), torch.randn(7, 3, 5), torch.randint(5, (7,)))
+    config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2)
+    ours, theirs = LinearScore(2), LinearScore(2)
+    theirs.load_state_dict(ours.state_dict())
+    refit.fit_score(ours, seen, config, seed=3)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=refit.RATE)
+    generator = torch.Generator().manual_seed(3)
+    for epoch in range(2):
+        order = torch.randperm(7, generator=generator)
+        for batch, rows in enumerate((order[:4], order[4:])):
+            optimizer.param_groups[0]["lr"] = learning_rate_at(2 * epoch + batch + 1, 4, 0, refit.RATE)    # of 4 steps
+            logits = theirs(seen.features[rows], seen.outputs[rows])
+            easy, hard = easy_and_hard(step_losses(seen.outputs[rows], seen.labels[rows]), config)
+            optimizer.zero_grad()
+            loss = 0.5 * relative_loss(logits, easy, hard, config.margin) + 0.2 * anchoring_loss(logits, easy, hard)
+            loss.backward()
+            optimizer.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert_close(mine, other)
 
 
 # --- App. B: contraction ---------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
 
 
 def per_step_ladder(values: Values, hits: Hits, cut: Cut = straight_cut) -> list[tuple[float, ...]]:
-    """A threshold for each step, from the deepest downwards: the best for one price of a step each, and between them."""
+    """A threshold for each step, deepest first: the best for one price of a step each, and between them."""
     finite = values[np.isfinite(values)]
     if values.shape[1] < 2 or not finite.size:
         return []

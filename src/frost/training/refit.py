@@ -7,6 +7,7 @@ fitted to them from where it stands: seconds, and no other weight changes. The p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
     score.cpu().requires_grad_(True)    # averaged weights are frozen
     optimizer = torch.optim.AdamW(score.parameters(), lr=RATE)
     generator, count = torch.Generator().manual_seed(seed), len(seen.labels)
-    steps, step = EPOCHS * -(-count // BATCH), 0
+    steps, step = EPOCHS * math.ceil(count / BATCH), 0
     for _ in range(EPOCHS):
         for rows in torch.randperm(count, generator=generator).split(BATCH):
             step += 1

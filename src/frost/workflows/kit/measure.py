@@ -88,7 +88,7 @@ def over_training(run: Path) -> dict[str, Any]:
 
 
 def conflict_probe(data: DataSet[Images], halting: HaltingConfig) -> Callable[..., Mapping[str, Any] | None]:
-    """A probe for a training: the cosine between the gradients of the task and of the ranking losses (40).
+    """A probe for a training: the cosine between the gradients of the task and of the ranking losses, App. D.
 
     θ is what both reach: neither the readout nor the score's own weights. The losses are those of the paper, whatever
     weight the training gives them.
