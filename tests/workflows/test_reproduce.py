@@ -58,6 +58,29 @@ def test_every_claim_of_the_abstract_and_the_conclusion_has_a_verdict_with_figur
         assert all(re.search(r"\d", figures) for figures in row["figures"])
 
 
+SAID = {"true_dimension", "quantile", "threshold", "fraction", "seed", "severity", "wish", "depth"}    # not measured
+CURVES = {"curves", "conflict_over_training", "errors", "error_bound", "move_ratio"}    # series of one run
+
+
+def bare_numbers(value, name=""):
+    """Numbers that are neither measured, with an interval, nor settings, nor points of a curve."""
+    if isinstance(value, dict) and set(value) != {"value", "low", "high", "n"}:
+        for key, inner in value.items():
+            if key not in SAID | CURVES:
+                yield from bare_numbers(inner, f"{name}/{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from bare_numbers(inner, f"{name}/")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield name
+
+
+@pytest.mark.slow
+def test_every_number_of_ours_has_an_interval_and_a_count(report):
+    for name, section in report.results["sections"].items():
+        assert not list(bare_numbers(section["ours"], name))
+
+
 @pytest.mark.slow
 def test_the_page_is_one_file_that_asks_for_nothing(report):
     text = (report.out / "report.html").read_text()

@@ -84,9 +84,9 @@ def _halting(paper: Values, ours: Values, _: Values) -> Any:
     figure, axes = panels(2)
     for cell, (name, rows) in zip(axes, ours["rows"].items(), strict=True):
         steps = ours["per_step_accuracy"][name]
-        cell.plot(range(1, len(steps) + 1), [100 * value for value in steps], "s--", ms=4, color=CYCLE[1],
+        cell.plot(range(1, len(steps) + 1), [100 * value["value"] for value in steps], "s--", ms=4, color=CYCLE[1],
                   label="everybody stops at step t")
-        depths, values = [row["mean_depth"] for row in rows], [row["accuracy"] for row in rows]
+        depths, values = [row["mean_depth"]["value"] for row in rows], [row["accuracy"] for row in rows]
         cell.errorbar(depths, [100 * value["value"] for value in values], color=CYCLE[0], fmt="o-", ms=4, capsize=2,
                       yerr=[[100 * (value["value"] - value["low"]) for value in values],
                             [100 * (value["high"] - value["value"]) for value in values]],
@@ -148,7 +148,7 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
     for index, reduce in enumerate(("mean", "sum")):
         for place, model in enumerate(models):
             for row in ours["grid"][model][reduce]["rows"]:
-                here.plot(place + 0.22 * (index + 1) - 0.22, 100 * row["accuracy"], ("o", "s")[index],
+                here.plot(place + 0.22 * (index + 1) - 0.22, 100 * row["accuracy"]["value"], ("o", "s")[index],
                           mfc="none" if row["collapsed"] else CYCLE[index], color=CYCLE[index], ms=6, alpha=0.8)
     for place, model in enumerate(models):
         row = ours["grid"][model]["none"]["accuracy"]
@@ -179,7 +179,7 @@ def _theory(paper: Values, ours: Values, _: Values) -> Any:
         row = ours[name]
         here.bar(place, row["worst_expansion"]["value"], 0.6, color=CYCLE[place])
         if row["lipschitz"] is not None:
-            here.plot([place - 0.36, place + 0.36], [row["lipschitz"]] * 2, "k--", lw=1.4,
+            here.plot([place - 0.36, place + 0.36], [row["lipschitz"]["value"]] * 2, "k--", lw=1.4,
                       label="proven bound L" if name == "contractive" else None)
         known = [(t + 1, error) for t, error in enumerate(row["errors"]) if error]
         if known:
@@ -200,7 +200,7 @@ def _supervision(paper: Values, ours: Values, _: Values) -> Any:
     for index, (name, label) in enumerate((("last", "last step only (the paper)"), ("deep", "deep supervision"),
                                            ("random", "random depth"))):
         values = ours["per_step_accuracy"][name]
-        here.plot(range(1, len(values) + 1), [100 * value for value in values], "-", marker=MARKS[index], ms=4,
+        here.plot(range(1, len(values) + 1), [100 * value["value"] for value in values], "-", marker=MARKS[index], ms=4,
                   color=CYCLE[index], label=label)
     here.set(xlabel="everybody stops at step t", ylabel="test accuracy (%)")
     legend_above(here, 3)
@@ -229,8 +229,8 @@ def _extrapolation(paper: Values, ours: Values, _: Values) -> Any:
     for index, (name, rows) in enumerate(ours.items()):
         values = rows["per_step_accuracy"]
         depth = len(values) / 4
-        here.plot([(t + 1) / depth for t in range(len(values))], [100 * value for value in values], ("-", "--")[index],
-                  color=CYCLE[index], label=TITLES[name])
+        here.plot([(t + 1) / depth for t in range(len(values))], [100 * value["value"] for value in values],
+                  ("-", "--")[index], color=CYCLE[index], label=TITLES[name])
     here.axvline(1, color="#888888", lw=0.8)
     here.set(xlabel="steps taken ÷ T, the depth of training", ylabel="test accuracy (%)", xticks=[0.5, 1, 2, 3, 4])
     legend_above(here)
@@ -244,8 +244,9 @@ def _shift(paper: Values, ours: Values, _: Values) -> Any:
         rows = [row for row in ours["rows"] if row["kind"] == kind]
         severity = [0, *(row["severity"] for row in rows)]
         for which, line in (("old", "-"), ("renewed", ":")):
-            here.plot(severity, [ours["clean"]["mean_depth"], *(row[which]["mean_depth"] for row in rows)], line,
-                      marker=MARKS[index], ms=4, color=CYCLE[index], label=f"{kind}, {which} thresholds")
+            depths = [ours["clean"]["mean_depth"], *(row[which]["mean_depth"] for row in rows)]
+            here.plot(severity, [depth["value"] for depth in depths], line, marker=MARKS[index], ms=4,
+                      color=CYCLE[index], label=f"{kind}, {which} thresholds")
         there.plot(severity, [100 * ours["clean"]["accuracy"]["value"], *(100 * row["old"]["accuracy"]["value"]
                                                                            for row in rows)], "-",
                    marker=MARKS[index], ms=4, color=CYCLE[index], label=kind)

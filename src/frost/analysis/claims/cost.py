@@ -14,7 +14,7 @@ def complexity(units: Units) -> Section:
     """At our own mean depth under quantile 0.5, does FROST need fewer FLOPs?"""
     counted, ours_run = units["complexity"]["counted"], units["ours"]
     half = next(row for row in ours_run["rows"] if row["quantile"] == 0.5)
-    share = half["mean_depth"] / ours_run["depth"]
+    share = half["mean_depth"]["value"] / ours_run["depth"]
     backbones = sorted({name.split("-", 1)[1] for name in counted if name.startswith("frost-")})
     checks: dict[str, bool] = {}
     ours: dict[str, Any] = {"share_of_depth": exact(share)._asdict()}

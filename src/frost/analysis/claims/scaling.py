@@ -77,12 +77,12 @@ def theory(units: Units) -> Section:
             rules[name]["per_step_accuracy"][-1] for name in proven) >= rules["residual"]["per_step_accuracy"][-1] -
         NEAR,
     }
-    ours = {name: {"lipschitz": row["lipschitz"], "worst_expansion": exact(row["worst_expansion"])._asdict(),
+    ours = {name: {"lipschitz": _or_none(row["lipschitz"]), "worst_expansion": exact(row["worst_expansion"])._asdict(),
                    "jacobian_at_end": of_mean(row["jacobian_at_end"])._asdict(),
                    "jacobian_of_all_steps": of_mean(row["jacobian_of_all_steps"])._asdict(),
                    "mean_square_singular_value": of_mean(row["mean_square_at_end"])._asdict(),
-                   "gradient_bound": row["gradient_bound"], "errors": row["errors"], "error_bound": row["error_bound"],
-                   "move_ratio": row["move_ratio"], "rests": row["rests"],
+                   "gradient_bound": _or_none(row["gradient_bound"]), "errors": row["errors"],
+                   "error_bound": row["error_bound"], "move_ratio": row["move_ratio"], "rests": row["rests"],
                    "full_depth_accuracy": accuracy_of(rules[name])._asdict()} for name, row in found.items()}
     sentence = "; ".join(f"{name}: expansion {row['worst_expansion']:.3f}" + (
         "" if row["lipschitz"] is None else f" (L = {row['lipschitz']:.3f})") + f", accuracy "
@@ -98,6 +98,10 @@ def theory(units: Units) -> Section:
 def _within(row: dict[str, Any]) -> bool:
     return all(error is not None and error <= bound * (1 + ROUNDING)
                for error, bound in zip(row["errors"], row["error_bound"], strict=True))
+
+
+def _or_none(number: float | None) -> dict[str, float] | None:
+    return None if number is None else exact(number)._asdict()
 
 
 def _hurst(name: str, unit: Any) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from frost.analysis.claims.verdict import Section, Units, accuracy_of, measured, percent, points, seeds_of, verdict_of
+from frost.analysis.claims.verdict import (
+    Section,
+    Units,
+    accuracy_of,
+    along_steps,
+    measured,
+    percent,
+    points,
+    seeds_of,
+    verdict_of,
+)
 from frost.analysis.consistency import is_rising
 from frost.analysis.intervals import NORMAL, difference, exact, of_mean, of_share
 from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
@@ -19,12 +29,12 @@ SHARES = (0.35, 0.5, 0.75)    # of full depth
 def halting(units: Units) -> Section:
     """Do depth and accuracy rise with the quantile, and does halting gain over stopping everybody at the same step?"""
     runs = {"ours": units["ours"], "as-printed": units["frost-mean-s0"]}
-    tables = {name: [_halting_row(row, run["images"]) for row in run["rows"]] for name, run in runs.items()}
+    tables = {name: run["rows"] for name, run in runs.items()}
     gains = {"ours": _chosen(runs["ours"], 0.5), "as-printed": _row(runs["as-printed"], "rank", 0.5)}
     full = accuracy_of(runs["ours"])
     lost = full.value - gains["ours"]["accuracy"]["value"]
     sanity = {"mean depth rises with the quantile, in both forms": all(
-        is_rising([row["mean_depth"] for row in rows]) for rows in tables.values())}
+        is_rising([row["mean_depth"]["value"] for row in rows]) for rows in tables.values())}
     checks = {
         "as printed, accuracy rises with the quantile (no fall of more than a standard error, and the largest above "
         "the smallest with 95 %)": _accuracy_rises(tables["as-printed"]),
@@ -35,7 +45,7 @@ def halting(units: Units) -> Section:
         "at half depth our form loses at most the paper's 4.27 points": lost <= PAPER_LOSS,
     }
     ours = {"rows": tables, "at_half": gains, "lost_at_half": exact(lost)._asdict(), "full_depth": full._asdict(),
-            "per_step_accuracy": {name: run["per_step_accuracy"] for name, run in runs.items()}}
+            "per_step_accuracy": {name: along_steps(run) for name, run in runs.items()}}
     return Section(
         "The quantile of the halting score trades depth for accuracy: half of the depth costs 4.27 points (Table 2).",
         {"depth": TABLE_2_DEPTH, "rows": [row._asdict() for row in TABLE_2], "lost_at_half": PAPER_LOSS},
@@ -91,7 +101,7 @@ def extrapolation(units: Units) -> Section:
         "(§1, App. A).",
         {"statement": "theoretically unbounded depth"},
         {name: {"at": {key: value._asdict() for key, value in rows.items()},
-                "per_step_accuracy": runs[name]["extrapolation"]["per_step_accuracy"]} for name, rows in found.items()},
+                "per_step_accuracy": along_steps(runs[name]["extrapolation"])} for name, rows in found.items()},
         verdict_of(checks, *runs.values()), "; ".join(checks),
         " ".join(f"{name}: {percent(rows['half'].value)} at T/2, {percent(rows['full'].value)} at T, "
                  f"{percent(rows['double'].value)} at 2T, {percent(rows['fourfold'].value)} at 4T."
@@ -106,27 +116,22 @@ def shift(units: Units) -> Section:
     hardest = [row for row in rows if row["severity"] == max(row["severity"] for row in rows)]
     checks = {
         "at the largest severity corrupted images take more steps than clean ones, for every kind":
-            all(row["old"]["mean_depth"] > clean["mean_depth"] for row in hardest),
+            all(row["old"]["mean_depth"]["value"] > clean["mean_depth"]["value"] for row in hardest),
         "a renewed calibration brings the mean depth within 5 % of what was asked for, for every kind and severity":
-            all(abs(row["renewed"]["mean_depth"] - wish) <= 0.05 * wish for row in rows),
+            all(abs(row["renewed"]["mean_depth"]["value"] - wish) <= 0.05 * wish for row in rows),
         "with the old threshold halting still gains over fixed depth (95 % lower limit of the mean over all "
         "corruptions > 0)": of_mean([row["old"]["gain"]["value"] for row in rows]).low > 0,
     }
-    deeper = [row["old"]["mean_depth"] for row in hardest]
+    deeper = [row["old"]["mean_depth"]["value"] for row in hardest]
     gap = difference(measured(clean["accuracy"]), measured(hardest[0]["old"]["accuracy"]))
     return Section(
         "Thresholds from a quantile sketch of the scores are robust to drift, and harder images get more steps (§4.4, "
         "§6.3).",
         {"statement": "not measured under shift"}, dict(found), verdict_of(checks, units["ours"]), "; ".join(checks),
-        f"Asked for {wish:.1f} steps: clean images take {clean['mean_depth']:.2f}, the most corrupted "
+        f"Asked for {wish:.1f} steps: clean images take {clean['mean_depth']['value']:.2f}, the most corrupted "
         f"{min(deeper):.2f} to {max(deeper):.2f} under the old thresholds; the largest noise costs "
         f"{100 * gap.value:.1f} points.",
         checks, seeds_of(units["ours"]))
-
-
-def _halting_row(row: Mapping[str, Any], images: int) -> dict[str, Any]:
-    accuracy = of_share(round(row["accuracy"] * images), images)
-    return {**row, "accuracy": accuracy._asdict(), "gain": row["accuracy"] - row["fixed_depth_accuracy"]}
 
 
 def _chosen(unit: Mapping[str, Any], fraction: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from frost.analysis.claims.verdict import (
     Section,
     Units,
     accuracy_of,
+    along_steps,
     measured,
     percent,
     points,
@@ -39,7 +40,7 @@ def losses(units: Units) -> Section:
     }
     keys = ("share", "easy_score", "hard_score", "median_score")
     ours = {"full_depth": {name: value._asdict() for name, value in full.items()},
-            "at_quarter": {name: {"accuracy": value._asdict(), "mean_depth": exact(depth)._asdict()}
+            "at_quarter": {name: {"accuracy": value._asdict(), "mean_depth": depth._asdict()}
                            for name, (value, depth) in quarter.items()},
             "gap_at_quarter": gap._asdict(),
             "score_deviation": {name: exact(value)._asdict() for name, value in spread.items()},
@@ -50,7 +51,7 @@ def losses(units: Units) -> Section:
         dict(LOSSES), ours, verdict_of(checks, runs["both"], runs["relative"]), "; ".join(checks),
         f"At full depth: anchoring alone {percent(full['anchoring'].value)}, both {percent(full['both'].value)}, "
         f"ranking alone {percent(full['relative'].value)}. At quantile 0.25 both is {points(gap.value)} from ranking "
-        f"alone, at mean depths of {quarter['both'][1]:.2f} and {quarter['relative'][1]:.2f}.",
+        f"alone, at mean depths of {quarter['both'][1].value:.2f} and {quarter['relative'][1].value:.2f}.",
         checks, seeds_of(*runs.values()))
 
 
@@ -110,7 +111,7 @@ def supervision(units: Units) -> Section:
     }
     ours = {"full_depth": {name: value._asdict() for name, value in full.items()},
             "half_depth": {name: value._asdict() for name, value in half.items()},
-            "per_step_accuracy": {name: run["per_step_accuracy"] for name, run in runs.items()}}
+            "per_step_accuracy": {name: along_steps(run) for name, run in runs.items()}}
     return Section(
         "Supervising the last step alone is sufficient; intermediate states become useful by themselves (§5.1).",
         {"statement": "sufficient"}, ours, verdict_of(checks, *runs.values()), "; ".join(checks),
@@ -121,9 +122,10 @@ def supervision(units: Units) -> Section:
         checks, seeds_of(*runs.values()))
 
 
-def _at_quantile(unit: Mapping[str, Any], quantile: float) -> tuple[Measured, float]:
+def _at_quantile(unit: Mapping[str, Any], quantile: float) -> tuple[Measured, Measured]:
+    """Accuracy and mean depth."""
     row = next(row for row in unit["rows"] if row["quantile"] == quantile)
-    return of_share(round(row["accuracy"] * unit["images"]), unit["images"]), row["mean_depth"]
+    return measured(row["accuracy"]), measured(row["mean_depth"])
 
 
 def _judged(units: Units, prefix: str, without: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -136,10 +138,11 @@ def _judged(units: Units, prefix: str, without: Mapping[int, Mapping[str, Any]])
         found = Outcome(unit["is_finite"], unit["per_step_accuracy"][-1] if unit["is_finite"] else 0.0,
                         unit.get("score_deviation", 0.0))
         reason = why_collapsed(found, base["per_step_accuracy"][-1] if base["is_finite"] else 0.0)
-        rows.append({"seed": unit["seed"], "accuracy": found.accuracy, "score_deviation": found.score_deviation,
-                     "collapsed": reason})
+        count = unit.get("images", 1)    # a run that diverged was not measured
+        rows.append({"seed": unit["seed"], "accuracy": of_share(round(found.accuracy * count), count)._asdict(),
+                     "score_deviation": exact(found.score_deviation)._asdict(), "collapsed": reason})
     return {"rows": rows, "collapsed": of_share(sum(row["collapsed"] is not None for row in rows), len(rows))._asdict(),
-            "accuracy": of_mean([row["accuracy"] for row in rows])._asdict()}
+            "accuracy": of_mean([row["accuracy"]["value"] for row in rows])._asdict()}
 
 
 def _conflicts(units: Units, model: str) -> dict[str, Measured]:

@@ -51,6 +51,11 @@ def accuracy_of(unit: Mapping[str, Any], step: int = -1) -> Measured:
     return of_share(round(share * count), count)
 
 
+def along_steps(unit: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Accuracy of one run when everybody stops at step 1, 2, …"""
+    return [of_share(round(share * unit["images"]), unit["images"])._asdict() for share in unit["per_step_accuracy"]]
+
+
 def over_seeds(units: Sequence[Mapping[str, Any]], number: Any) -> Measured:
     """The mean of a number over runs that differ in their seed."""
     return of_mean([float(number(unit)) for unit in units])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from frost.analysis.intervals import of_share
-from frost.analysis.rules import PER_STEP, compare, judge, oracles, paired_difference
+from frost.analysis.intervals import of_mean, of_share
+from frost.analysis.rules import PER_STEP, Depths, judge, paired_difference
 from frost.analysis.rules import depths_of as depths_under
 from frost.analysis.traces import Traces, trace
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
 from frost.data.splits import DataSet, Images
+from frost.halting.policy import agreement_oracle, label_oracle
 from frost.workflows.calibrate import FRACTIONS
 from frost.workflows.compare import SIMPLE
 from frost.workflows.dataset import batches_of
@@ -26,9 +27,9 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
     """Every rule at three fractions of full depth: thresholds from validation, numbers from the test images."""
     names = list(dict.fromkeys(name.removesuffix(PER_STEP) for name in RULES))
     then, now = (_traced(model, part, names) for part in (data.validation, data.test))
-    rows = [{"policy": row.policy, "fraction": row.fraction, "mean_depth": row.mean_depth,
-             "accuracy": {**row.accuracy._asdict(), "n": len(now.labels)},
-             "gain": {**row.gain._asdict(), "n": len(now.labels)}} for row in compare(RULES, then, now, SHARES)]
+    rows = [{"policy": name, "fraction": share,
+             **judged(name, depths_under(name, then, now, max(1.0, share * now.depth)), now)}
+            for name in RULES for share in SHARES]
     versus = []
     for fraction in SHARES:
         wish = max(1.0, fraction * now.depth)
@@ -37,7 +38,9 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
         gap = paired_difference(depths_under(ours, then, now, wish), depths_under(theirs, then, now, wish), now)
         versus.append({"fraction": fraction, "policy": ours, "simple": theirs,
                        "difference": {**gap._asdict(), "n": len(now.labels)}})
-    return {"rows": rows, "versus": versus, "oracle": oracles(now)._asdict(), "images": len(now.labels)}
+    seers = {"agreement": agreement_oracle(now.outputs), "label": label_oracle(now.outputs, now.labels)}
+    return {"rows": rows, "versus": versus, "images": len(now.labels),
+            "oracle": {name: judged(name, depths.numpy(), now) for name, depths in seers.items()}}
 
 
 def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") -> dict[str, Any]:
@@ -48,22 +51,24 @@ def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") ->
     base = policy.removesuffix(PER_STEP)
     held_out = _traced(model, data.validation, [base])
     wish = HALF * held_out.depth
-    clean = _row(policy, held_out, _traced(model, data.test, [base]), wish)
+    plain = _traced(model, data.test, [base])
+    clean = judged(policy, depths_under(policy, held_out, plain, wish), plain)
     rows = []
     for kind in KINDS:
         for severity in SEVERITIES:
             test = _traced(model, data.test, [base], kind, severity)
             renewed = _traced(model, data.validation, [base], kind, severity)
-            rows.append({"kind": kind, "severity": severity, "old": _row(policy, held_out, test, wish),
-                         "renewed": _row(policy, renewed, test, wish),
+            rows.append({"kind": kind, "severity": severity,
+                         "old": judged(policy, depths_under(policy, held_out, test, wish), test),
+                         "renewed": judged(policy, depths_under(policy, renewed, test, wish), test),
                          "full": of_share(int(test.hits[:, -1].sum()), len(test.labels))._asdict()})
     return {"policy": policy, "clean": clean, "rows": rows, "wish": wish, "depth": held_out.depth}
 
 
-def _row(policy: str, held_out: Traces, test: Traces, wish: float) -> dict[str, Any]:
-    found = judge(policy, HALF, depths_under(policy, held_out, test, wish), test)
-    count = len(test.labels)
-    return {"mean_depth": found.mean_depth, "accuracy": {**found.accuracy._asdict(), "n": count},
+def judged(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:
+    """Mean depth, accuracy and gain over the fixed-depth line of given depths, each with its interval."""
+    found, count = judge(policy, 0.0, depths, test), len(test.labels)
+    return {"mean_depth": of_mean(depths)._asdict(), "accuracy": {**found.accuracy._asdict(), "n": count},
             "gain": {**found.gain._asdict(), "n": count}}
 
 

@@ -13,20 +13,24 @@ from torch import Tensor
 
 from frost.analysis.consistency import consistency, cosine_to_final, flattened
 from frost.analysis.dimension import box_dimension, increments_exponent
-from frost.analysis.halting import EIGHTHS, halting_table, per_step_accuracy
+from frost.analysis.halting import EIGHTHS, per_step_accuracy
 from frost.analysis.intervals import of_bootstrap, of_mean
 from frost.analysis.stability import gradient_conflict
+from frost.analysis.traces import Traces
 from frost.core.layout import normalised_pool
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
+from frost.halting.policy import first_passage
 from frost.halting.ranking import HaltingConfig
+from frost.halting.signals import SIGNALS, along
 from frost.training.evaluate import frozen, run_frozen
 from frost.training.logbook import read
 from frost.training.objective import objective
 from frost.training.records import LOGBOOK, PROBES
 from frost.workflows.dataset import batches_of
+from frost.workflows.kit.adaptive import judged
 
 POINTS = 60                                          # of a curve over a training
 PROBED = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)      # shares of a training at which gradients are compared
@@ -36,11 +40,21 @@ PROBE_IMAGES = 64
 def outcome(model: IterativeModel, calibration: Calibration | None, test: Images) -> dict[str, Any]:
     """Accuracy after each step, the halting table, and how far the scores differ."""
     trajectory = run_frozen(model, test)
-    rows = [] if calibration is None else halting_table(trajectory, test.labels, calibration, EIGHTHS)
+    rows = [] if calibration is None else _at_quantiles(trajectory, test.labels, calibration)
     return {"images": len(test), "depth": trajectory.depth, "classes": trajectory.outputs.shape[2],
             "per_step_accuracy": per_step_accuracy(trajectory.outputs, test.labels),
-            "rows": [row._asdict() for row in rows],
-            "score_deviation": trajectory.scores.double().std(correction=0).item()}
+            "rows": rows, "score_deviation": trajectory.scores.double().std(correction=0).item()}
+
+
+def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibration) -> list[dict[str, Any]]:
+    """Table 2, each number with its interval."""
+    signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
+    traces, rows = Traces(trajectory.outputs, labels, {}), []
+    for quantile in EIGHTHS:
+        rule = calibration.at_quantile(quantile)
+        depths = first_passage(rule.stops(signal)).numpy()
+        rows.append({"quantile": quantile, "threshold": rule.threshold, **judged(calibration.rule, depths, traces)})
+    return rows
 
 
 def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:

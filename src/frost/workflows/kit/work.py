@@ -24,6 +24,7 @@ from frost.workflows.train import train
 from frost.zoo.registry import build
 
 UNITS, RUNS = "units", "runs"
+FORM = 2    # of what a unit's file holds; it changes with the names and shapes of its numbers
 
 
 def unit_file(out: Path, name: str) -> Path:
@@ -96,8 +97,8 @@ def _wanted(model: IterativeModel, unit: Unit, scale: Scale, data: DataSet[Image
 def _measured_with(unit: Unit, scale: Scale) -> dict[str, Any]:
     """What a unit's numbers depend on beside the run."""
     if unit.run is None:
-        return {"backbones": list(scale.backbones), "batches": list(scale.batches)}
-    return {"wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
+        return {"form": FORM, "backbones": list(scale.backbones), "batches": list(scale.batches)}
+    return {"form": FORM, "wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
 
 
 def _settings(unit: Unit) -> Any:
