@@ -4,9 +4,9 @@
 
 The file operations of one save are recorded. F02 replays every prefix of them: what no fsync had brought to the disk is
 lost, torn or there, in every combination (of many, a sample). What is left must be the older state or the newer one,
-whole. F05 lets each operation fail for want of space, on a read-only disk and by an I/O error: the error must name the
-path, and the older state must be whole. Three kinds of save: a resume point, the end of a training, a new calibration.
-The control writes in place. Figures go to docs/results/campaigns.json.
+whole. F05 lets each operation fail for want of space, on a read-only disk and by an I/O error, a write in its middle:
+the error must name the path, and the older state must be whole. Three kinds of save: a resume point, the end of a
+training, a new calibration. The control writes in place. Figures go to docs/results/campaigns.json.
 """
 
 from __future__ import annotations
@@ -68,6 +68,17 @@ class Recorder:
                                          target and target.relative_to(self.root), content))
 
     @contextmanager
+    def torn(self, path: Path, content: bytes) -> Iterator[None]:
+        """A write that fails has begun: the file is opened, and half of it written; but nothing on a read-only disk."""
+        try:
+            yield
+        except OSError:
+            if self.error != errno.EROFS:
+                with path.open("wb") as file:
+                    file.write(content[:len(content) // 2])
+            raise
+
+    @contextmanager
     def watching(self) -> Iterator[None]:
         """While the block runs, everything that a save calls is noted."""
         real = {"mkdtemp": tempfile.mkdtemp, "fsync": directory.fsync, "rmtree": shutil.rmtree,
@@ -84,12 +95,14 @@ class Recorder:
         def write(name: str) -> Callable[..., Any]:
             def written(path: Path, content: Any, *args: Any, **named: Any) -> Any:
                 data = content if isinstance(content, bytes) else content.encode()
-                self.note("write", path, content=data)
+                with self.torn(path, data):
+                    self.note("write", path, content=data)
                 return real[name](path, content, *args, **named)
             return written
 
         def save_model(model: Any, file: str) -> None:
-            self.note("write", Path(file))
+            with self.torn(Path(file), b"half of the weights"):
+                self.note("write", Path(file))
             real["save_model"](model, file)
             self.operations[-1] = self.operations[-1]._replace(content=Path(file).read_bytes())
 
