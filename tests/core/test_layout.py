@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from frost.core import layout
 from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, pool
 
 
@@ -55,6 +56,26 @@ def test_the_fast_normalised_pool_equals_the_obvious_one(shape, rectify):
         (values * torch.arange(6.0, dtype=torch.double)).square().sum().backward()
         assert leaf.grad.is_contiguous()      # channels-last gradients crash the convolution before it
     torch.testing.assert_close(fast.grad, slow.grad)
+
+
+@pytest.mark.parametrize("rectify", [False, True])
+def test_large_maps_are_read_one_by_one_and_give_the_same(rectify, monkeypatch):
+    norm = ChannelNorm(6, rectify)
+    with torch.no_grad():
+        norm.weight.normal_()
+        norm.bias.normal_()
+    hidden = 3 + 2 * torch.randn(5, 6, 7, 9)
+    with torch.no_grad():
+        monkeypatch.setattr(layout, "LARGE", 6 * 7 * 9)
+        fast = norm.pooled(hidden)
+        torch.testing.assert_close(fast, pool(norm(hidden)))
+        assert torch.equal(norm.pooled(hidden[2:3])[0], fast[2])          # whoever else is there
+        assert norm.pooled(hidden[:0]).shape == (0, 6)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(norm.pooled(hidden), fast)
+        monkeypatch.setattr(ChannelNorm, "_pooled_map", None)
+        with pytest.raises(TypeError):                                    # it was that way that was taken
+            norm.pooled(hidden)
 
 
 def test_rectifying_pools_the_positive_part_only():

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+LARGE = 2**18    # numbers in a map of 1 MB
+
 
 def default_layout(images: Tensor) -> Tensor:
     """On CPU, images or maps with the strides of (b, c, h, w); copied only if theirs are those of channels-last.
@@ -82,10 +84,26 @@ class ChannelNorm(nn.LayerNorm):
         self.rectify = rectify    # only what is positive goes on, as at the end of a pre-activation ResNet
 
     def pooled(self, hidden: Tensor) -> Tensor:
-        """pool(self(hidden)), a map by way of tokens: under a third of the time of the written-out form."""
+        """pool(self(hidden)), a map by way of tokens: under a third of the time of the written-out form.
+
+        Large maps are read one image after the other where no gradient is wanted: an image then stays in the
+        processor's cache, which takes half of that time again.
+        """
+        if hidden.ndim == 4 and hidden.device.type == "cpu" and not torch.is_grad_enabled() and (
+                len(hidden) and hidden.shape[1:].numel() >= LARGE):
+            with torch.autocast("cpu", enabled=False):    # its products would be of lower precision than a mean
+                return torch.stack([self._pooled_map(image) for image in hidden.flatten(2).to(self.weight.dtype)])
         if hidden.ndim == 4:
             hidden = _Tokens.apply(hidden)
         return pool(self(hidden))
+
+    def _pooled_map(self, image: Tensor) -> Tensor:
+        """The same of one map, (c, n) → (c,); without rectifying, the mean over positions is a product."""
+        centred = image - image.mean(dim=0)
+        deviation = torch.rsqrt(centred.square().mean(dim=0) + self.eps)
+        if self.rectify:
+            return torch.relu(centred * deviation * self.weight[:, None] + self.bias[:, None]).mean(dim=1)
+        return centred.mv(deviation) / image.shape[1] * self.weight + self.bias
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise, keeping the shape."""
