@@ -35,6 +35,7 @@ from frost.workflows.dataset import batches_of
 from frost.workflows.progress import progress
 
 SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training
+EACH_STEP = ("confidence", "margin")    # of these, also with a threshold for each step
 CEILING = "ceiling"
 MATCHED = 0.01    # of T: how near a mean depth must be to the one that was asked for
 
@@ -62,7 +63,7 @@ class Compared(NamedTuple):
 def policies_of(run: Run) -> list[str]:
     """Those that a run can answer: the score as it was taught, in both forms of thresholds, and the simple ones."""
     score = trained_by(run)
-    return [score, f"{score}{PER_STEP}", *SIMPLE, f"confidence{PER_STEP}", "fixed"]
+    return [score, f"{score}{PER_STEP}", *SIMPLE, *(f"{name}{PER_STEP}" for name in EACH_STEP), "fixed"]
 
 
 def chosen(run: Run, names: Sequence[str]) -> list[str]:
@@ -145,7 +146,7 @@ def _quantile_rows(run: Run, name: str, then: Traces, now: Traces, quantiles: Se
 def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> list[Versus]:
     """At each fraction, the forms are chosen on the held-out images, as a user would have to."""
     ours = [name for name in policies if name.removesuffix(PER_STEP) == trained_by(run)]
-    theirs = [name for name in policies if name in SIMPLE]
+    theirs = [name for name in policies if name.removesuffix(PER_STEP) in SIMPLE]
     if not ours or not theirs:
         return []
     learned = trained_by(run) + (PER_STEP if prefers_per_step(then, trained_by(run)) else "")
