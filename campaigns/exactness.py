@@ -24,29 +24,36 @@ from safetensors.torch import load_file
 from frost.checkpoint import newest
 
 POISON = """
-import os, sys
+import json, os, sys
 import torch
 from frost import cli
 from frost.training import loop
-step, layer, rank, value = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+step, place, rank, value = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 real = loop._train_step
 
 def poisoned(training, *arguments):
-    handle = None
+    handles, called = [], []
+
+    def hook(module, inputs, output):
+        called.append(module)
+        return output * value if len(called) == place else None
+
     if training.step + 1 == step and training.team.rank == rank:
-        parts = [part for part in training.model.modules() if not list(part.children())
-                 and any(True for _ in part.parameters())]
-        handle = parts[layer % len(parts)].register_forward_hook(lambda module, inputs, output: output * value)
+        handles = [part.register_forward_hook(hook) for part in training.model.modules()
+                   if not list(part.children()) and any(True for _ in part.parameters())]
     try:
         return real(training, *arguments)
     finally:
-        if handle is not None:
+        assert not handles or len(called) >= place, "no layer was called so often"
+        for handle in handles:
             handle.remove()
 
 loop._train_step = poisoned
 if os.environ.get("FROST_BLIND"):
     loop.is_finite = lambda loss: True
     loop.torch.isfinite = lambda tensor: torch.ones_like(tensor, dtype=torch.bool)
+    strict = json.dumps
+    json.dumps = lambda *values, **named: strict(*values, **{**named, "allow_nan": True})
 sys.exit(cli.main(sys.argv[5:]))
 """
 
@@ -59,10 +66,10 @@ def poison(count: int, seed: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(count + controls):
             out, processes = Path(folder) / str(number), 1 + number % 2
-            step, layer = generator.randint(2, 14), generator.randrange(50)
+            step, place = generator.randint(2, 9), generator.randint(1, 24)    # of 18 steps, or of 10 by two processes
             value, rank = generator.choice(["nan", "inf", "-inf"]), generator.randrange(processes)
             is_control = number >= count
-            what = (str(step), str(layer), str(rank), value)
+            what = (str(step), str(place), str(rank), value)
             group = Group(words(out, "train.save_every=1"), processes, POISON, what,
                           {"FROST_BLIND": "1"} if is_control else {})
             statuses = group.wait(120)
@@ -83,7 +90,7 @@ def poison(count: int, seed: int) -> int:
                 fault.append(f"does not name the step: {group.complaints[0][-150:]!r}")
             failures += bool(fault)
             if fault:
-                print(f"FAILURE {value} in layer {layer} of process {rank} of {processes}: {'; '.join(fault)}")
+                print(f"FAILURE {value} in call {place} of process {rank} of {processes}: {'; '.join(fault)}")
     print(f"F08: {count} poisoned steps, {failures} with a fault; control that does not look: {blind} of {controls} "
           "went on")
     record("F08", {"n": count, "seed": seed, "failures": failures,
@@ -94,7 +101,8 @@ def poison(count: int, seed: int) -> int:
 def resumes(seed: int) -> int:
     """F09."""
     tried = failures = 0
-    kinds = {"conv": (), "vit": ("model.backbone=vit", "model.channels=32", "model.patch=2", "model.depth=4")}
+    kinds = {"conv": (), "vit": ("model.backbone=vit", "model.channels=32", "model.patch=2",
+                                 "model.heads=4", "model.depth=4")}
     with tempfile.TemporaryDirectory() as folder:
         for kind, processes, workers in product(kinds, (1, 2), (0, 2)):
             settings = (*kinds[kind], f"train.workers={workers}", "train.save_every=1", "train.average=0.99")

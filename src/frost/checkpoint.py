@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -131,13 +132,18 @@ def pretrained() -> dict[str, Path]:
 def locate(path: Path | str) -> Path:
     """The run directory behind a path or the name of a pretrained run; an existing folder wins.
 
-    A folder where a training still goes on, or was interrupted, stands for its newest whole checkpoint.
+    A folder where a training still goes on, or was interrupted, stands for its newest whole checkpoint; with a warning
+    if there are final weights that no manifest vouches for.
     """
     folder = Path(path)
     if not folder.exists() and str(path) in pretrained():
         return pretrained()[str(path)]
     if not (folder / directory.MANIFEST).exists() and (folder / CHECKPOINTS).is_dir():
-        return newest(folder / CHECKPOINTS) or folder
+        whole = newest(folder / CHECKPOINTS)
+        if whole is not None and (folder / WEIGHTS).exists():
+            warnings.warn(f"{folder} has no {directory.MANIFEST}: lost, or the training was cut short at its end. "
+                          f"Its last whole checkpoint, {whole.name}, is read; --resume ends a training.", stacklevel=2)
+        return whole or folder
     return folder
 
 

@@ -57,7 +57,7 @@ def test_the_pooled_quantile_is_not_the_share_that_stops():
     assert abs(depth - (1 + 5 * 0.5)) > 0.2
 
 
-def test_thresholds_for_each_step_are_the_best_of_all_on_the_traces():
+def test_the_best_cuts_lie_between_one_threshold_and_the_best_of_all():
     values, hits = traces(1, count=24, depth=3)
     price = 0.05
     worth = hits - price * np.arange(1, 4)

@@ -75,11 +75,16 @@ def test_ranking_by_each_process_alone_is_another_ranking(trained):
 LEAVES = """
 import os, sys, torch
 from frost.training.team import joined
+
+def names():
+    return [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+
 with joined(torch.device("cpu"), 60.0) as team:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.grad = team.summed([torch.ones(3)])[0]
     torch.optim.AdamW([weight]).step()
-print(*(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")))
+    within = names()
+print(*within, "|", *names())
 """
 
 
@@ -87,7 +92,11 @@ print(*(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listd
 def test_no_thread_of_the_group_outlives_it():
     statuses, printed = finish(start([LEAVES], 2, program="-c"))
     assert statuses == [0, 0]
-    assert not [name for text, _ in printed for name in text.split() if "gloo" in name or "tcpstore" in name]
+    for text, _ in printed:
+        within, after = text.split("|")
+        assert "gloo" in within
+        assert "gloo" not in after
+        assert "tcpstore" not in after
 
 
 def test_one_process_speaks_for_all(trained):

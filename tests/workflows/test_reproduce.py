@@ -71,6 +71,9 @@ def bare_numbers(value, name=""):
     elif isinstance(value, list):
         for inner in value:
             yield from bare_numbers(inner, f"{name}/")
+    elif isinstance(value, dict):
+        if not value["low"] <= value["value"] <= value["high"] or value["n"] < 1:
+            yield name
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield name
 
@@ -113,7 +116,10 @@ def units_for(report, section):
     return {name: json.loads((report.out / f"units/{name}.json").read_text()) for name in needed_by(section, tiny())}
 
 
-DIVERGED = {"is_finite": False, "why": "the loss is nan", "seed": 0, "over_training": {"conflict": []}}
+def diverged(unit):
+    """What is left of a unit whose training diverged."""
+    return {**{key: unit[key] for key in ("name", "config", "measured_with")}, "is_finite": False,
+            "why": "the loss is nan", "seed": 0, "over_training": {"conflict": []}, "timing": {}}
 
 
 @pytest.mark.slow
@@ -122,7 +128,7 @@ def test_a_training_that_diverged_leaves_a_verdict(report, section):
     units = units_for(report, section)
     lost = next(name for name in units if name.startswith("frost-") and "untrained" not in name) \
         if section != "shift" else "ours"
-    found = _judged(section, units | {lost: {**units[lost], **DIVERGED}})
+    found = _judged(section, units | {lost: diverged(units[lost])})
     assert found.verdict in VERDICTS
     assert json.dumps(found._asdict() | {"sanity": dict(found.sanity)}, allow_nan=False)
     if section != "collapse":
@@ -132,7 +138,7 @@ def test_a_training_that_diverged_leaves_a_verdict(report, section):
 @pytest.mark.slow
 def test_a_diverged_training_is_a_collapse(report):
     units = units_for(report, "collapse")
-    found = _judged("collapse", units | {"vanilla-sum-s0": {**units["vanilla-sum-s0"], **DIVERGED}})
+    found = _judged("collapse", units | {"vanilla-sum-s0": diverged(units["vanilla-sum-s0"])})
     assert found.ours["grid"]["vanilla"]["sum"]["rows"][0]["collapsed"] == "not finite"
 
 
@@ -150,7 +156,7 @@ def test_models_at_chance_cannot_tell(report):
 @pytest.mark.slow
 def test_a_unit_of_other_settings_is_refused(report):
     other = replace(tiny(), base=with_model(tiny().base, hurst=0.7))
-    with pytest.raises(ValueError, match="other settings than this version has"):
+    with pytest.raises(ValueError, match="other settings"):
         plan(other, report.out)
 
 

@@ -273,6 +273,14 @@ def test_a_folder_that_only_a_killed_process_has_touched_is_as_good_as_empty(tmp
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 0
 
 
+def test_final_weights_without_a_manifest_are_told_of_and_the_checkpoint_is_read(tmp_path):
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "train.save_every=1") == 0
+    (tmp_path / "r" / "MANIFEST.json").unlink()
+    with pytest.warns(UserWarning, match="has no MANIFEST.json"):
+        found = load(tmp_path / "r")
+    assert found.path.parent.name == "checkpoints"
+
+
 def test_other_data_are_noticed(tmp_path, capsys):
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 0
     (tmp_path / "r" / "MANIFEST.json").unlink()

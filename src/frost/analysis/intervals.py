@@ -62,8 +62,13 @@ def difference(first: Measured, second: Measured) -> Measured:
     return Measured(gap, gap - low, gap + high, min(first.n, second.n))
 
 
+def scaled(first: Measured, factor: float, more: float = 0.0) -> Measured:
+    """factor × the number + more, for a factor above 0."""
+    return Measured(factor * first.value + more, factor * first.low + more, factor * first.high + more, first.n)
+
+
 def exact(value: float) -> Measured:
-    """A number that is counted, not sampled."""
+    """A number without an interval: counted, or the one value that a run has."""
     return Measured(value, value, value, 1)
 
 

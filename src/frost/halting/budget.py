@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float32]    # (n, t)
 Hits = NDArray[np.bool_]        # (n, t): whether the answer is right at that step
-SWEEPS = 4                      # of coordinate ascent; thresholds hardly move after the second
+SWEEPS = 4                      # over the steps; the one that is worth most is taken
 HALVINGS = 40                   # of an interval that holds the price of a step
 Cut = Callable[[Values, NDArray[np.float64]], float]    # where to stop, from what stopping is worth more than going on
 
@@ -106,12 +106,13 @@ def straight_cut(values: Values, advantage: NDArray[np.float64]) -> float:
 def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = straight_cut) -> Reached:
     """A threshold for each step that makes hits less `price` times steps large on the traces.
 
-    Backward induction over the steps, then coordinate ascent among the images that really reach a step: at step t, an
-    image that stops is worth its hit there, and one that goes on what the later thresholds make of it.
+    Backward induction over the steps, then again among the images that really reach a step: at step t, an image that
+    stops is worth its hit there, and one that goes on what the later thresholds make of it.
     """
     depth = values.shape[1]
     thresholds = np.full(depth, -np.inf)
     worth = hits - price * np.arange(1, depth + 1)
+    found = (-math.inf, thresholds)
     for sweep in range(SWEEPS):
         going = worth[:, -1].copy()               # what an image is worth that has not stopped so far
         best = thresholds.copy()
@@ -123,11 +124,14 @@ def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = strai
         if sweep and np.array_equal(best, thresholds):
             break
         thresholds = best
-    return _reached(values, tuple(thresholds.tolist()))
+        gained = float(worth[np.arange(len(values)), stops_at(values, tuple(best.tolist())) - 1].mean())
+        if gained > found[0]:
+            found = (gained, best)
+    return _reached(values, tuple(found[1].tolist()))
 
 
 def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float) -> Reached:
-    """A threshold for each step: the best use, on the traces, of a mean depth.
+    """A threshold for each step: a good use of a mean depth, on images like those of the traces.
 
     The price of a step is found by halving. Where two neighbouring prices jump over the wish, the thresholds between
     theirs are searched as well.

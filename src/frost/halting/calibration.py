@@ -109,7 +109,7 @@ class Calibration:
     def at_mean_depth(self, mean_depth: float, per_step: bool | None = None) -> Rule:
         """The rule that takes this many steps in the mean over the held-out images, by first passage.
 
-        With `per_step`, each step has a threshold, and together they get the most right answers out of that depth.
+        With `per_step`, each step has a threshold, chosen to get many right answers out of that depth on fresh images.
         """
         self._check_seen()
         if self.per_step_thresholds if per_step is None else per_step:
@@ -137,8 +137,8 @@ class Calibration:
         most `points` (`halting.guarantee`). Full depth where nothing less can be certified.
         """
         self._check_seen()
-        each = self.per_step_thresholds if per_step is None else per_step
-        return Rule(self.rule, cheapest_safe(self.values, self._known_hits(), points / 100, confidence, per_step=each))
+        return Rule(self.rule, cheapest_safe(self.values, self._known_hits(), points / 100, confidence,
+                                             per_step=per_step))
 
     def mean_depth_of(self, rule: Rule) -> float:
         """The mean depth that a rule takes on the held-out images."""

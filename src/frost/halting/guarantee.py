@@ -1,14 +1,13 @@
 """How deep one must go to lose no more than so many points, with a bound that holds on fresh data.
 
-Rules are tried from the deepest, which loses nothing, downwards, each by a test of "this rule loses more than allowed";
-the last one before the first that is not rejected is taken. Which rules are tried is said by images that are not tested
-on. Testing in a fixed order keeps the chance of any wrong rejection at one test's (Angelopoulos et al., Learn then
-test, 2021).
+Rules are tried from the deepest downwards, each by a test of "this rule loses more than allowed"; the last one before
+the first that is not rejected is taken. Which rules are tried is said by images that are not tested on. Testing in a
+fixed order keeps the chance of any wrong rejection at one test's (Angelopoulos et al., Learn then test, 2021).
 
 The test is exact. Against full depth an image is lost, won or neither, so the counts of n images are trinomial, and the
 chance of counts as good as ours is a finite sum. It depends on how often images are won, which nobody knows: the
-largest chance is taken over all shares that the counts allow but for one time in a thousand, which is added (Berger and
-Boos, 1994).
+largest chance is taken over all shares that the counts allow, but for a doubt that is added (Berger and Boos, 1994).
+Nothing is promised about images of another kind than the held-out ones. The paper has no such budget.
 """
 
 from __future__ import annotations
@@ -22,66 +21,91 @@ from numpy.typing import NDArray
 from frost.halting.budget import Cut, Hits, Values, per_step_at_price, stops_at, straight_cut
 
 GRID = 200             # thresholds that are tried
-FOR_GRID = 0.1         # share of the images that only says which thresholds to try
-FOR_RULES = 0.2        # the same where each step has its own
-RUNGS_APART = 0.05     # mean depth between two rules, at most
+FOR_RULES = 0.2        # share of the images that only says which rules to try
+RUNGS_APART = 0.05     # mean depth between two rules, about
 PRICES = (*(-np.geomspace(0.1, 0.001, 16)), 0.0, *np.geomspace(0.001, 0.5, 32))    # of a step, in right answers
-DOUBT = 1e-3           # chance that the share of images won lies outside what is looked at
-SHARES = 15            # of images won, that are looked at; their chances change slowly
+DOUBT = 0.02           # of the chance to be wrong: that the share of images won lies outside what is looked at
+SHARES = 15            # of images won, that are looked at; then as many again around the worst
 TAIL = 6.5             # standard deviations beyond which counts are left out: a chance below 1e-9
 
 
 @lru_cache(maxsize=4096)
-def chance_of_excess(lost: int, won: int, images: int, allowed: float) -> float:
-    """An upper limit for the chance of counts as good as these, if the mean loss is `allowed` or more: a p-value.
+def chance_of_excess(lost: int, won: int, images: int, allowed: float, doubt: float) -> float:
+    """A limit for the chance of counts as good as these, if the mean loss is `allowed` or more: a p-value.
 
     Args:
         lost: images that are right at full depth and wrong under the rule; `won` the other way round.
         allowed: a share of all images.
+        doubt: chance that the share of images won lies outside what is looked at; it is part of the limit.
     """
     seen = float(_deviation(np.array(lost), np.array(won), images, allowed))
     if seen <= 0:
         return 1.0
-    low, high = _shares_allowed(won, images, (1 - allowed) / 2)
+    low, high = _shares_allowed(won, images, (1 - allowed) / 2, doubt)
     wons = _near(low, high, images)[:, None]
     losts = _near(low + allowed, high + allowed, images)[None, :]
     as_good = (wons + losts <= images) & (_deviation(losts, wons, images, allowed) >= seen - 1e-9)
     rows, columns = np.nonzero(as_good)
-    down, up = wons[rows, 0], losts[0, columns]
-    same = images - down - up
+    then_won, then_lost = wons[rows, 0], losts[0, columns]
+    same = images - then_won - then_lost
     factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, images + 1)))])
-    ways = factorial[images] - factorial[down] - factorial[up] - factorial[same]
-    chances = [np.exp(ways + down * math.log(share) + up * math.log(share + allowed)
-                      + same * math.log(1 - 2 * share - allowed)).sum() for share in np.linspace(low, high, SHARES)]
-    return min(1.0, float(max(chances)) + DOUBT)
+    ways = factorial[images] - factorial[then_won] - factorial[then_lost] - factorial[same]
+
+    def chance(share: float) -> float:
+        return float(np.exp(ways + then_won * math.log(share) + then_lost * math.log(share + allowed)
+                            + same * math.log(max(1 - 2 * share - allowed, 1e-300))).sum())
+
+    shares = np.linspace(low, high, SHARES)
+    worst = int(np.argmax([chance(share) for share in shares]))
+    around = np.linspace(shares[max(worst - 1, 0)], shares[min(worst + 1, SHARES - 1)], SHARES)
+    return min(1.0, max(chance(share) for share in (shares[worst], *around)) + doubt)
 
 
 def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float, seed: int = 0,
-                  per_step: bool = False) -> tuple[float, ...]:
+                  per_step: bool | None = None) -> tuple[float, ...]:
     """The thresholds of the least depth that are certified to lose at most `allowed` (a share); +∞ if none are.
 
     Args:
         confidence: the chance, over the draw of the held-out images, that the promise holds for fresh ones.
-        per_step: a threshold for each step instead of one for all.
+        per_step: a threshold for each step, or one for all; None takes what promises less depth, on the images that
+            say which rules to try.
     """
     if not 0.0 < allowed < 1.0:
         raise ValueError(f"the loss allowed must lie between 0 and 100 points, got {100 * allowed:g}.")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence}; 0.95 is usual.")
     order = np.random.default_rng(seed).permutation(len(values))
-    cut = max(1, int((FOR_RULES if per_step else FOR_GRID) * len(values)))
+    cut = max(1, int(FOR_RULES * len(values)))
     known, fresh = order[:cut], order[cut:]
-    if not fresh.size:
-        return (math.inf,)
     safe: tuple[float, ...] = (math.inf,)
+    if not fresh.size:
+        return safe
     last = hits[fresh, -1]
-    for rule in per_step_ladder(values[known], hits[known]) if per_step else pooled_ladder(values[known]):
+    for rule in _ladder(values[known], hits[known], allowed, per_step):
         then = hits[fresh, stops_at(values[fresh], rule) - 1]
         lost, won = int((last & ~then).sum()), int((then & ~last).sum())
-        if chance_of_excess(lost, won, len(fresh), allowed) > 1 - confidence:
+        if chance_of_excess(lost, won, len(fresh), allowed, DOUBT * (1 - confidence)) > 1 - confidence:
             break
         safe = rule
     return safe
+
+
+def _ladder(values: Values, hits: Hits, allowed: float, per_step: bool | None) -> list[tuple[float, ...]]:
+    """The rules to try, in the form that is asked for or promises less depth."""
+    ladders = [] if per_step else [pooled_ladder(values)]
+    if per_step is not False:
+        ladders.append(per_step_ladder(values, hits))
+    return min(ladders, key=lambda ladder: _least_depth(ladder, values, hits, allowed))
+
+
+def _least_depth(ladder: list[tuple[float, ...]], values: Values, hits: Hits, allowed: float) -> float:
+    """Of the rules that do not lose more on these images."""
+    depths = [math.inf]
+    for rule in ladder:
+        at = stops_at(values, rule)
+        if hits[:, -1].mean() - hits[np.arange(len(hits)), at - 1].mean() <= allowed:
+            depths.append(float(at.mean()))
+    return min(depths)
 
 
 def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
@@ -123,10 +147,10 @@ def _deviation(lost: NDArray[np.int64], won: NDArray[np.int64], images: int, all
     return result
 
 
-def _shares_allowed(won: int, images: int, most: float) -> tuple[float, float]:
+def _shares_allowed(won: int, images: int, most: float, doubt: float) -> tuple[float, float]:
     """The shares of images won under which counts like `won` are not too rare: Chernoff's bound, solved by halving."""
     seen = won / images
-    limit = math.log(2 / DOUBT) / images
+    limit = math.log(2 / doubt) / images
 
     def is_rare(share: float) -> bool:
         information = (seen * math.log(seen / share) if seen else 0.0) + (

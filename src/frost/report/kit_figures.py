@@ -148,7 +148,8 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
     for index, reduce in enumerate(("mean", "sum")):
         for place, model in enumerate(models):
             for row in ours["grid"][model][reduce]["rows"]:
-                here.plot(place + 0.22 * (index + 1) - 0.22, 100 * row["accuracy"]["value"], ("o", "s")[index],
+                height = 0.0 if row["accuracy"] is None else 100 * row["accuracy"]["value"]    # at the foot: diverged
+                here.plot(place + 0.22 * (index + 1) - 0.22, height, ("o", "s")[index],
                           mfc="none" if row["collapsed"] else CYCLE[index], color=CYCLE[index], ms=6, alpha=0.8)
     for place, model in enumerate(models):
         row = ours["grid"][model]["none"]["accuracy"]

@@ -13,6 +13,7 @@ from frost.analysis.halting import HaltingRow, halting_table
 from frost.analysis.rules import (
     PER_STEP,
     Comparison,
+    Depths,
     Interval,
     Oracles,
     area,
@@ -89,13 +90,18 @@ def compared(run: Run, held_out: Images, measured: Images, policies: Sequence[st
     at_fraction = compare(policies, then, now, FRACTIONS)
     if set(FEATURES) <= set(wanted) and now.depth > 1:
         now.signals[CEILING] = ceiling_signal(now)
-        at_fraction += [judge(CEILING, fraction, depths_of(CEILING, now, now, max(1.0, fraction * now.depth)), now)
+        at_fraction += [judge(CEILING, fraction, _ceiling_depths(now, fraction), now)
                         for fraction in FRACTIONS]
     rows = {name: _quantile_rows(run, name, then, now, quantiles) for name in policies
             if not name.endswith(PER_STEP) and name != "fixed"}
     return Compared(rows, at_fraction, {name: area(name, then, now) for name in policies},
                     {name: distance_to_oracle(name, then, now) for name in policies}, oracles(now),
                     _versus(run, policies, then, now))
+
+
+def _ceiling_depths(now: Traces, fraction: float) -> Depths:
+    """Where the ceiling stops each image: a threshold for each step, from the very images that it is measured on."""
+    return depths_of(f"{CEILING}{PER_STEP}", now, now, max(1.0, fraction * now.depth))
 
 
 def as_json(result: Compared, depth: int) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from frost.analysis.claims.verdict import Section, Units, seeds_of, verdict_of
-from frost.analysis.intervals import exact
+from frost.analysis.claims.verdict import Section, Units, measured, seeds_of, verdict_of
+from frost.analysis.intervals import exact, scaled
 from frost.analysis.published import TABLE_3
 
 
@@ -14,17 +14,17 @@ def complexity(units: Units) -> Section:
     """At our own mean depth under quantile 0.5, does FROST need fewer FLOPs?"""
     counted, ours_run = units["complexity"]["counted"], units["ours"]
     half = next(row for row in ours_run["rows"] if row["quantile"] == 0.5)
-    share = half["mean_depth"]["value"] / ours_run["depth"]
+    share = scaled(measured(half["mean_depth"]), 1 / ours_run["depth"])
     backbones = sorted({name.split("-", 1)[1] for name in counted if name.startswith("frost-")})
     checks: dict[str, bool] = {}
-    ours: dict[str, Any] = {"share_of_depth": exact(share)._asdict()}
+    ours: dict[str, Any] = {"share_of_depth": share._asdict()}
     sentence = []
     for backbone in backbones:
         for model in ("vanilla", "recurrent", "basic-ssm", "frost"):
             row = counted[f"{model}-{backbone}"]
-            depth = share * row["depth"] if model == "frost" else float(row["depth"])
-            flops = row["flops_once"] + depth * row["flops_per_step"]
-            ours[f"{model}-{backbone}"] = {"mean_depth": exact(depth)._asdict(), "flops": exact(flops)._asdict(),
+            depth = scaled(share if model == "frost" else exact(1.0), row["depth"])
+            flops = scaled(depth, row["flops_per_step"], row["flops_once"])
+            ours[f"{model}-{backbone}"] = {"mean_depth": depth._asdict(), "flops": flops._asdict(),
                                            "parameters": exact(row["parameters"])._asdict()}
         frost, vanilla, ssm = (ours[f"{model}-{backbone}"] for model in ("frost", "vanilla", "basic-ssm"))
         saved = ssm["flops"]["value"] / frost["flops"]["value"]
@@ -42,7 +42,7 @@ def complexity(units: Units) -> Section:
         {"rows": {name: row._asdict() for name, row in TABLE_3.items()},
          "speedup": {"resnet50": _speedup("resnet50"), "vit-b16": _speedup("vit-b16")}},
         ours, verdict_of(checks, ours_run), "; ".join(checks),
-        f"At our own mean depth under quantile 0.5, {100 * share:.0f} % of full depth: " + "; ".join(sentence) +
+        f"At our own mean depth under quantile 0.5, {100 * share.value:.0f} % of full depth: " + "; ".join(sentence) +
         ". Images per second stand under timing.", checks, seeds_of(ours_run))
 
 

@@ -138,11 +138,13 @@ def _judged(units: Units, prefix: str, without: Mapping[int, Mapping[str, Any]])
         found = Outcome(unit["is_finite"], unit["per_step_accuracy"][-1] if unit["is_finite"] else 0.0,
                         unit.get("score_deviation", 0.0))
         reason = why_collapsed(found, base["per_step_accuracy"][-1] if base["is_finite"] else 0.0)
-        count = unit.get("images", 1)    # a run that diverged was not measured
-        rows.append({"seed": unit["seed"], "accuracy": of_share(round(found.accuracy * count), count)._asdict(),
-                     "score_deviation": exact(found.score_deviation)._asdict(), "collapsed": reason})
+        is_measured = unit["is_finite"]    # one that diverged is not
+        rows.append({"seed": unit["seed"], "accuracy": accuracy_of(unit)._asdict() if is_measured else None,
+                     "score_deviation": exact(found.score_deviation)._asdict() if is_measured else None,
+                     "collapsed": reason})
+    finite = [row["accuracy"]["value"] for row in rows if row["accuracy"] is not None]
     return {"rows": rows, "collapsed": of_share(sum(row["collapsed"] is not None for row in rows), len(rows))._asdict(),
-            "accuracy": of_mean([row["accuracy"]["value"] for row in rows])._asdict()}
+            "accuracy": of_mean(finite)._asdict() if finite else None}
 
 
 def _conflicts(units: Units, model: str) -> dict[str, Measured]:

@@ -24,11 +24,11 @@ SEVERITIES = (1, 3, 5)
 
 
 def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
-    """Every rule at three fractions of full depth: thresholds from validation, numbers from the test images."""
+    """Every rule at four fractions of full depth: thresholds from validation, numbers from the test images."""
     names = list(dict.fromkeys(name.removesuffix(PER_STEP) for name in RULES))
     then, now = (_traced(model, part, names) for part in (data.validation, data.test))
     rows = [{"policy": name, "fraction": share,
-             **judged(name, depths_under(name, then, now, max(1.0, share * now.depth)), now)}
+             **with_intervals(name, depths_under(name, then, now, max(1.0, share * now.depth)), now)}
             for name in RULES for share in SHARES]
     versus = []
     for fraction in SHARES:
@@ -40,7 +40,7 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
                        "difference": {**gap._asdict(), "n": len(now.labels)}})
     seers = {"agreement": agreement_oracle(now.outputs), "label": label_oracle(now.outputs, now.labels)}
     return {"rows": rows, "versus": versus, "images": len(now.labels),
-            "oracle": {name: judged(name, depths.numpy(), now) for name, depths in seers.items()}}
+            "oracle": {name: with_intervals(name, depths.numpy(), now) for name, depths in seers.items()}}
 
 
 def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") -> dict[str, Any]:
@@ -52,24 +52,26 @@ def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") ->
     held_out = _traced(model, data.validation, [base])
     wish = HALF * held_out.depth
     plain = _traced(model, data.test, [base])
-    clean = judged(policy, depths_under(policy, held_out, plain, wish), plain)
+    clean = with_intervals(policy, depths_under(policy, held_out, plain, wish), plain)
     rows = []
     for kind in KINDS:
         for severity in SEVERITIES:
             test = _traced(model, data.test, [base], kind, severity)
             renewed = _traced(model, data.validation, [base], kind, severity)
             rows.append({"kind": kind, "severity": severity,
-                         "old": judged(policy, depths_under(policy, held_out, test, wish), test),
-                         "renewed": judged(policy, depths_under(policy, renewed, test, wish), test),
+                         "old": with_intervals(policy, depths_under(policy, held_out, test, wish), test),
+                         "renewed": with_intervals(policy, depths_under(policy, renewed, test, wish), test),
                          "full": of_share(int(test.hits[:, -1].sum()), len(test.labels))._asdict()})
     return {"policy": policy, "clean": clean, "rows": rows, "wish": wish, "depth": held_out.depth}
 
 
-def judged(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:
-    """Mean depth, accuracy and gain over the fixed-depth line of given depths, each with its interval."""
-    found, count = judge(policy, 0.0, depths, test), len(test.labels)
+def with_intervals(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:
+    """Mean depth, accuracy, gain over the fixed-depth line and loss against full depth, each with its interval."""
+    found, count = judge(policy, depths.mean() / test.depth, depths, test), len(test.labels)
+    hits = test.hits.numpy().astype(float)
     return {"mean_depth": of_mean(depths)._asdict(), "accuracy": {**found.accuracy._asdict(), "n": count},
-            "gain": {**found.gain._asdict(), "n": count}}
+            "gain": {**found.gain._asdict(), "n": count},
+            "lost": of_mean(hits[:, -1] - hits[range(count), depths - 1])._asdict()}
 
 
 def _best(names: Any, then: Traces, fraction: float) -> str:

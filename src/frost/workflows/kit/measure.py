@@ -30,7 +30,7 @@ from frost.training.logbook import read
 from frost.training.objective import objective
 from frost.training.records import LOGBOOK, PROBES
 from frost.workflows.dataset import batches_of
-from frost.workflows.kit.adaptive import judged
+from frost.workflows.kit.adaptive import with_intervals
 
 POINTS = 60                                          # of a curve over a training
 PROBED = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)      # shares of a training at which gradients are compared
@@ -53,7 +53,8 @@ def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
     for quantile in EIGHTHS:
         rule = calibration.at_quantile(quantile)
         depths = first_passage(rule.stops(signal)).numpy()
-        rows.append({"quantile": quantile, "threshold": rule.threshold, **judged(calibration.rule, depths, traces)})
+        rows.append({"quantile": quantile, "threshold": rule.threshold,
+                     **with_intervals(calibration.rule, depths, traces)})
     return rows
 
 

@@ -39,8 +39,8 @@ def done(out: Path, unit: Unit, scale: Scale) -> dict[str, Any] | None:
         return None
     numbers = directory.read_json(file)
     if (numbers.get("config"), numbers.get("measured_with")) != (_settings(unit), _measured_with(unit, scale)):
-        raise ValueError(f"{file} was measured with other settings than this version has; move it away, and the unit "
-                         "is done anew.")
+        raise ValueError(f"{file} was measured with other settings, or written by another version; move it away, or "
+                         f"all of {file.parent}, and what is missing is done anew.")
     return numbers
 
 
