@@ -1,6 +1,6 @@
 """How fast and how large a training step is, beside the plain loop (issue: speed and memory).
 
-    python benchmarks/training_speed.py          # some minutes on idle cores; docs/results/training-speed.json
+    python benchmarks/training_speed.py --data DIR     # some minutes on idle cores; docs/results/training-speed.json
 
 The plain loop is the textbook: eager float32, every step applies A to the whole batch, the state is normalised map by
 map and then pooled, the standardised kernels are made anew at every use, the optimizer goes tensor by tensor. Ours is
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from frost.checkpoint import load
 from frost.core.layout import pool
 from frost.core.model import Frost
 from frost.core.trajectory import Trajectory
@@ -33,6 +34,7 @@ from frost.training.memory import unroll
 from frost.training.objective import objective, step_losses
 from frost.training.optim import learning_rate_at, parameter_groups
 from frost.training.team import ALONE
+from frost.workflows.dataset import data_of
 from frost.zoo.registry import build
 from frost.zoo.resnet import StandardConv2d
 
@@ -81,7 +83,7 @@ class PlainLoop:
         assert isinstance(self.model, Frost)
         trajectory = plain_trajectory(self.model, data.batch(rows))
         loss = objective(trajectory, data.labels[rows], RUN.halting, label_smoothing=PLAIN.label_smoothing,
-                         deep_supervision=PLAIN.deep_supervision)
+                         deep_supervision=PLAIN.deep_supervision, growth=PLAIN.supervision_growth)
         self.optimizer.zero_grad()
         loss.total.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), PLAIN.clip, foreach=False)
@@ -168,14 +170,13 @@ def kept_bytes(depth: int, checkpointing: bool) -> int:
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
-    generator = torch.Generator().manual_seed(0)
-    data = Split(torch.rand(64 * 30, 3, 32, 32, generator=generator), torch.randint(0, 100, (64 * 30,),
-                                                                                    generator=generator))
-    held_out = Split(torch.rand(256, 3, 32, 32, generator=generator), torch.randint(0, 100, (256,),
-                                                                                    generator=generator))
-    result = {"command": "python benchmarks/training_speed.py", "threads": torch.get_num_threads(),
+    images = data_of(load("cifar100-cpu", with_calibration=False), options.data, download=False)
+    data, held_out = (Split(part.batch(torch.arange(count)), part.labels[:count])
+                      for part, count in ((images.train, 64 * 30), (images.validation, 1000)))
+    result = {"command": "python benchmarks/training_speed.py --data DIR", "threads": torch.get_num_threads(),
               **speed(data, held_out, options.rounds),
               "kept_mb": {f"T={depth}{', checkpointing' if again else ''}": kept_bytes(depth, again) / 2**20
                           for depth in (8, 32) for again in (False, True)}}

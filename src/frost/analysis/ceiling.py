@@ -1,4 +1,4 @@
-"""What any rule could gain: a small classifier that has seen labels of the very kind of images it stops.
+"""What a rule could gain: a small classifier that has seen labels of the very kind of images it stops.
 
 For each image and step t < T it predicts how many right answers going on would still win, from the score, the margin,
 the entropy, the movement of the state and t. It is fitted on four fifths of the images and asked about the last fifth,

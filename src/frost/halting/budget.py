@@ -130,7 +130,7 @@ def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = strai
     return _reached(values, tuple(found[1].tolist()))
 
 
-def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float) -> Reached:
+def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float, cut: Cut = straight_cut) -> Reached:
     """A threshold for each step: a good use of a mean depth, on images like those of the traces.
 
     The price of a step is found by halving. Where two neighbouring prices jump over the wish, the thresholds between
@@ -142,7 +142,7 @@ def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float) -> Rea
     deep, shallow = _reached(values, (math.inf,) * depth), _reached(values, (-math.inf,) * depth)
     for _ in range(HALVINGS):
         price = (low + high) / 2
-        middle = per_step_at_price(values, hits, price)
+        middle = per_step_at_price(values, hits, price, cut)
         if middle.mean_depth >= mean_depth:
             low, deep = price, middle
         else:
