@@ -79,3 +79,24 @@ def test_halting_beats_fixed_depth_where_the_readme_says_so():
 
 def test_the_costs_are_counted_anew():
     assert script("costs").cost_table() in DECISIONS
+
+
+def test_what_is_promised_was_measured():
+    found = json.loads((ROOT / "docs" / "results" / "guarantee.json").read_text())
+    assert found["share_broken"] <= found["allowed"]
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    assert f"exceeded in {100 * found['share_broken']:.0f} % of {found['draws']} draws" in text
+    assert f"the mean depth is {found['ratio']:.2f} times" in text
+
+
+def test_cuts_are_told_as_they_were_measured():
+    found = json.loads((ROOT / "docs" / "results" / "cuts.json").read_text())["gains"]
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    for gains in found.values():
+        assert "{:.2f}, {:.2f} and {:.2f}".format(*gains) in text
+
+
+def test_the_ceiling_is_told_as_it_was_measured():
+    gains = {row["fraction"]: 100 * row["gain"] for row in CIFAR["at_fraction"] if row["policy"] == "ceiling"}
+    text = (ROOT / "README.md").read_text()
+    assert f"(+{gains[0.75]:.2f} points; +{gains[0.35]:.2f} at 35 %, +{gains[0.5]:.2f} at half)" in text

@@ -99,6 +99,25 @@ def test_no_thread_of_the_group_outlives_it():
         assert "tcpstore" not in after
 
 
+def test_a_signal_to_the_whole_group_of_a_launch_stops_it_and_nothing_is_lost(tmp_path):
+    words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", "train.epochs=40",
+             "train.timeout=60"]
+    process = subprocess.Popen([sys.executable, "-m", "frost", *words], stderr=subprocess.PIPE, text=True,
+                               start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    book = tmp_path / "r" / "logbook.jsonl"
+    until = time.monotonic() + 60
+    while not book.exists() or not book.read_text().count("\n") > 2:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGTERM)       # as a terminal or a service manager does it
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "nothing is lost" in complaint
+    assert "going on with --resume" not in complaint
+    with pytest.raises(ProcessLookupError):      # nobody of the group is left
+        os.killpg(process.pid, 0)
+
+
 def test_one_process_speaks_for_all(trained):
     _, statuses = trained
     (first, second) = statuses["two"][1]

@@ -245,12 +245,14 @@ def test_a_kill_while_the_run_is_finished_loses_nothing(tmp_path, monkeypatch, n
 
 @pytest.mark.slow
 def test_a_second_signal_leaves_at_once(tmp_path):
-    script = ("import signal, os\n"
-              "from frost.workflows.interrupt import stop_wish\n"
+    script = ("import signal, os, time\n"
+              "from frost.workflows.interrupt import SAME_WISH, stop_wish\n"
               "with stop_wish() as wish:\n"
               "    os.kill(os.getpid(), signal.SIGTERM)\n"
+              "    os.kill(os.getpid(), signal.SIGTERM)\n"    # at once: by the group and by the launcher
               "    assert wish.number == signal.SIGTERM\n"
               "    print('still here', flush=True)\n"
+              "    time.sleep(SAME_WISH)\n"
               "    os.kill(os.getpid(), signal.SIGTERM)\n"
               "    print('never', flush=True)\n")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once."""
+"""Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once.
+
+The same signal within a second is the same wish: who stops a whole process group reaches a training twice, by the group
+and by the `frost launch` that passes it on.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SAME_WISH = 1.0    # seconds
 
 
 class Stopped(KeyboardInterrupt):
@@ -25,7 +31,7 @@ class Wish:
     """Whether somebody has asked to stop, and by which signal."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number, self.since = 0, 0.0
 
     def __bool__(self) -> bool:
         return self.number != 0
@@ -40,12 +46,14 @@ def stop_wish() -> Iterator[Wish]:
         return
 
     def handle(number: int, _: FrameType | None) -> None:
+        if wish and number == wish.number and time.monotonic() < wish.since + SAME_WISH:
+            return
         if wish:
             sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")    # a progress bar hides the cursor
             sys.stderr.flush()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        wish.number = number
+        wish.number, wish.since = number, time.monotonic()
 
     before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:

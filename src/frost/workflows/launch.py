@@ -82,8 +82,10 @@ def _once(processes: int, words: Sequence[str]) -> list[int]:
         finally:
             _end(running)
         statuses = [process.returncode for process in running]
-        if wish and not _is_accident(statuses):
-            raise Stopped("stopped; the first process has said how to go on.", wish.number)
+        if wish:
+            raise Stopped("stopped before a process could save; the same command with --resume goes on from its last "
+                          "checkpoint." if _is_accident(statuses) else
+                          "stopped; the first process has said how to go on.", wish.number)
     return statuses
 
 
