@@ -1,5 +1,6 @@
 """Fixed seeds, one thread, and tiny models that every test may use."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from frost.core.model import Frost, FrostConfig
 
 # The writers of small data sets are the campaigns' own.
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaigns"))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:    # a shell's background: what the tests start must hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("frost", derandomize=True, deadline=None)
 settings.load_profile("frost")
 

@@ -60,8 +60,8 @@ def decidedness(output: Tensor) -> Tensor:
 
     Made of row-wise kernels only, whose rounding does not depend on where in a batch an image lies.
     """
-    logs = output.float().log_softmax(dim=-1)
-    chances = output.float().softmax(dim=-1)
+    output = output if output.dtype == torch.double else output.float()
+    logs, chances = output.log_softmax(dim=-1), output.softmax(dim=-1)
     first, second = chances.topk(2, dim=-1).values.unbind(dim=-1)
     entropy = (chances * logs).nan_to_num(nan=0.0).sum(dim=-1)     # 0 · log 0 is 0
     return torch.stack([first - second, logs.amax(dim=-1), entropy], dim=-1)
