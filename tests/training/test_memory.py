@@ -1,5 +1,7 @@
 """Checkpointed unrolling equals the plain one; precision follows the hardware; memory errors teach."""
 
+import gc
+
 import pytest
 import torch
 
@@ -88,3 +90,14 @@ def test_too_little_memory_says_what_to_lower():
         raise MemoryError
     with pytest.raises(RuntimeError, match="something else"), explained_memory(64):
         raise RuntimeError("something else")
+
+
+def test_few_states_stay_alive_after_the_forward_pass():
+    """Of 16 states those at the beginning of four parts; a tuple among the arguments would keep them all."""
+    model, images = model_of("frost-resnet-8px", ()), torch.rand(3, 1, 8, 8)
+    shape = model.begin(images).hidden.shape
+    before = sum(type(part) is torch.Tensor and part.shape == shape for part in gc.get_objects())
+    trajectory = unroll(model, images, 16, isolate_score=False)
+    alive = sum(type(part) is torch.Tensor and part.shape == shape for part in gc.get_objects()) - before
+    assert trajectory.outputs.requires_grad
+    assert alive <= 10

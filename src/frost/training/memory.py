@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,24 +31,29 @@ def unroll(model: IterativeModel, images: Tensor, depth: int, isolate_score: boo
     score_logits: list[Tensor] = []
     for first in range(0, depth, part):
         state, (some_outputs, some_logits) = checkpoint(
-            _part, model, state, min(part, depth - first), isolate_score, use_reentrant=False)
+            _part, model, min(part, depth - first), isolate_score, type(state), *state, use_reentrant=False)
         outputs += some_outputs
         score_logits += some_logits
     return Trajectory(None, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score)
 
 
-def _part(model: IterativeModel, state: State, steps: int, isolate_score: bool) -> tuple[State, Reading]:
+# A state goes in field by field: `checkpoint` lets go of tensors among its arguments, and keeps a tuple of them whole.
+
+def _part(model: IterativeModel, steps: int, isolate_score: bool, kind: type[State],
+          *fields: Any) -> tuple[State, Reading]:
+    state = kind(*fields)
     outputs, score_logits = [], []
     for _ in range(steps):
-        state, output, score_logit = checkpoint(_step, model, state, isolate_score, use_reentrant=False)
+        state, output, score_logit = checkpoint(_step, model, isolate_score, kind, *state, use_reentrant=False)
         outputs.append(output)
         score_logits.append(score_logit)
     return state, (outputs, score_logits)
 
 
-def _step(model: IterativeModel, state: State, isolate_score: bool) -> tuple[State, Tensor, Tensor]:
+def _step(model: IterativeModel, isolate_score: bool, kind: type[State],
+          *fields: Any) -> tuple[State, Tensor, Tensor]:
     with one_unrolling(apart=True):    # the second time, nothing of the first unrolling is there to share
-        state = model.step(state)
+        state = model.step(kind(*fields))
         return state, *model.read(state, isolate_score)
 
 
