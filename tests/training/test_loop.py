@@ -57,6 +57,15 @@ def test_a_watcher_sees_every_batch_with_its_epoch():
     assert seen == [(epoch, size) for epoch in (1, 2, 3) for size in (10, 10, 4)]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.double])
+def test_losses_are_computed_in_the_precision_of_the_model(dtype):
+    seen = []
+    data = Split(DATA.images.to(dtype), DATA.labels)
+    list(fit(build(named("frost-resnet-8px"), seed=0).to(dtype), data, replace(CONFIG, epochs=1), HaltingConfig(),
+             watch=lambda _, trajectory: seen.append(trajectory)))
+    assert {each.dtype for trajectory in seen for each in (trajectory.outputs, trajectory.score_logits)} == {dtype}
+
+
 def test_a_last_short_batch_is_used():
     records = list(fit(build(SIZES["resnet-8px"], seed=0), DATA, CONFIG, HaltingConfig()))
     assert [record.epoch for record in records] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

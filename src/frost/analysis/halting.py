@@ -7,7 +7,7 @@ does not show that line, every table of ours does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from frost.core.trajectory import Prediction, Trajectory, choose
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Policy, depth_under, first_passage
+from frost.halting.policy import Policy, Rule, depth_under, first_passage
 from frost.halting.signals import SIGNALS, along
 
 BUDGETS = (0.35, 0.5, 0.75, 1.0)              # of full depth
@@ -52,6 +52,16 @@ def fixed_depth_accuracy(per_step: Sequence[float], mean_depth: float) -> float:
     return (1 - share) * per_step[below - 1] + share * per_step[above - 1]
 
 
+def depths_at(quantiles: Sequence[float], trajectory: Trajectory, calibration: Calibration,
+              signal: Tensor | None = None) -> Iterator[tuple[float, Rule, Tensor]]:
+    """For each quantile its rule, and the step at which each image stops under it."""
+    if signal is None:
+        signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
+    for quantile in quantiles:
+        rule = calibration.at_quantile(quantile)
+        yield quantile, rule, first_passage(rule.stops(signal))
+
+
 def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibration,
                   quantiles: Sequence[float] = EIGHTHS, signal: Tensor | None = None) -> list[HaltingRow]:
     """Mean depth and accuracy for each quantile, with thresholds from the calibration.
@@ -59,13 +69,10 @@ def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
     Args:
         signal: what the calibration's rule looks at, (b, t), where the trajectory kept no states to compute it from.
     """
-    if signal is None:
-        signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
     per_step = per_step_accuracy(trajectory.outputs, labels)
     rows = []
-    for quantile in quantiles:
-        policy = calibration.at_quantile(quantile)
-        prediction = choose(trajectory, first_passage(policy.stops(signal)))
+    for quantile, policy, depths in depths_at(quantiles, trajectory, calibration, signal):
+        prediction = choose(trajectory, depths)
         mean_depth = prediction.depth.double().mean().item()
         right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
         line = fixed_depth_accuracy(per_step, mean_depth)

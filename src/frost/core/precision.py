@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 Precision = Literal["float32", "bf16"]
 
@@ -35,3 +35,8 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 def device_of(model: nn.Module) -> torch.device:
     """Where a model is."""
     return next(model.parameters()).device
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """What losses and scores are computed in: half precisions go up, double stays."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

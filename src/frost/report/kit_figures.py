@@ -13,6 +13,7 @@ TITLES = {"frost": "FROST", "vanilla": "Vanilla", "basic-ssm": "BasicSSM", "recu
           "frost-unranked": "FROST without ranks", "frost-untrained": "FROST, untrained",
           "vanilla-untrained": "Vanilla, untrained", "basic-ssm-untrained": "BasicSSM, untrained",
           "random-walk": "random walk", "ours": "our form", "as-printed": "as printed"}
+CURVE_NAMES = {"line": "a line", "koch": "a Koch curve"}
 
 
 def figure_files(name: str, section: Values, timing: Values) -> dict[str, bytes]:
@@ -51,9 +52,9 @@ def _dimension(paper: Values, ours: Values, _: Values) -> Any:
             here.plot(paper[name], place, "k*", ms=9, label="paper" if name == "frost" else None)
     few = sorted(ours["known_curves"]["koch"], key=int)[0]
     for index, (curve, line) in enumerate((("line", ":"), ("koch", "--"))):
-        value = ours["known_curves"][curve][few]["value"]
+        value, curve_name = ours["known_curves"][curve][few]["value"], CURVE_NAMES[curve]
         here.axvline(value, ls=line, color=CYCLE[6 - index], lw=1,
-                     label=f"a {curve} of dimension {ours['true_dimension'][curve]:.2f}, seen with {few} points")
+                     label=f"{curve_name} of dimension {ours['true_dimension'][curve]:.2f}, seen with {few} points")
     here.set(yticks=range(len(names)), yticklabels=[TITLES[name] for name in names],
              xlabel="estimated dimension (95 % interval)")
     legend_above(here, 1)

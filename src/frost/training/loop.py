@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from frost.core.model import Frost
-from frost.core.precision import Precision, autocast, device_of, resolve_precision
+from frost.core.precision import Precision, at_least_float32, autocast, device_of, resolve_precision
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import Mixed, augmented, looks_across
 from frost.data.splits import Images
@@ -189,7 +189,8 @@ def _trajectory(model: IterativeModel, images: Tensor, depth: int, halting: Halt
         trajectory = unroll(model, images, depth, halting.stop_gradient)
     else:
         trajectory = model(images, depth=depth, keep_states=False, isolate_score=halting.stop_gradient)
-    return trajectory._replace(outputs=trajectory.outputs.float(), score_logits=trajectory.score_logits.float())
+    return trajectory._replace(outputs=at_least_float32(trajectory.outputs),
+                               score_logits=at_least_float32(trajectory.score_logits))
 
 
 def _depth_of(model: IterativeModel, config: TrainConfig, step: int) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from frost.analysis.consistency import consistency, cosine_to_final, flattened
 from frost.analysis.dimension import box_dimension, increments_exponent
-from frost.analysis.halting import EIGHTHS, per_step_accuracy
+from frost.analysis.halting import EIGHTHS, depths_at, per_step_accuracy
 from frost.analysis.intervals import of_bootstrap, of_mean
 from frost.analysis.stability import gradient_conflict
 from frost.analysis.traces import Traces
@@ -22,9 +22,7 @@ from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
-from frost.halting.policy import first_passage
 from frost.halting.ranking import HaltingConfig
-from frost.halting.signals import SIGNALS, along
 from frost.training.evaluate import frozen, run_frozen
 from frost.training.logbook import read
 from frost.training.objective import objective
@@ -48,14 +46,10 @@ def outcome(model: IterativeModel, calibration: Calibration | None, test: Images
 
 def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibration) -> list[dict[str, Any]]:
     """Table 2, each number with its interval."""
-    signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
-    traces, rows = Traces(trajectory.outputs, labels, {}), []
-    for quantile in EIGHTHS:
-        rule = calibration.at_quantile(quantile)
-        depths = first_passage(rule.stops(signal)).numpy()
-        rows.append({"quantile": quantile, "threshold": rule.threshold,
-                     **with_intervals(calibration.rule, depths, traces)})
-    return rows
+    traces = Traces(trajectory.outputs, labels, {})
+    return [{"quantile": quantile, "threshold": rule.threshold,
+             **with_intervals(calibration.rule, depths.numpy(), traces)}
+            for quantile, rule, depths in depths_at(EIGHTHS, trajectory, calibration)]
 
 
 def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
