@@ -6,6 +6,7 @@ from pathlib import Path
 
 import company
 import crashes
+import disk
 import hostile_files
 import mutations
 import pages
@@ -29,14 +30,14 @@ def no_record(monkeypatch):
 
 @pytest.mark.parametrize("number", range(3))
 def test_f02_every_crash_leaves_a_whole_state(number, monkeypatch):
-    monkeypatch.setattr(crashes, "MOST", 3)
+    monkeypatch.setattr(disk, "MOST", 3)
     tried, bad = crashes.crashes(crashes.subjects()[number], random.Random(0))
     assert tried >= 8
     assert bad == 0
 
 
 def test_f02_the_control_in_place_loses_its_state(monkeypatch):
-    monkeypatch.setattr(crashes, "MOST", 3)
+    monkeypatch.setattr(disk, "MOST", 3)
     assert crashes.crashes(crashes.in_place(), random.Random(0))[1] > 0
 
 

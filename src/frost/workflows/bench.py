@@ -4,9 +4,10 @@
     ideal       FLOPs at full depth ÷ FLOPs that the images' depths need, the once-per-image part included
     efficiency  speed-up ÷ ideal, until the queue is empty; `efficiency_whole` includes the drain
 
-Depths are drawn before the clock starts, from the run's calibration or, for an untrained model, from the distribution
-that the paper reports, and are executed, not multiplied: each image carries its own limit, and the exit test runs after
-every step as it would for a threshold. All candidates take turns within one process, and the best round of each counts.
+Depths are drawn before the clock starts, in the shares of the run's calibration or, for an untrained model, of a normal
+with the paper's mean and deviation (`analysis.draws`). They are executed, not multiplied: each image carries its own
+limit, and the exit test runs after every step as it would for a threshold. All candidates take turns within one
+process, and the best round of each counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.analysis.complexity import measure
+from frost.analysis.draws import in_shares, normal_depths
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, autocast, device_of
@@ -114,11 +116,11 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
     model, config, draw, source = _subject(name, mean_depth, seed)
     cost = cost_of(measure(model, config.image_channels, config.image_size))
     rows: list[Row] = []
-    most = max(batches)
-    depths = draw(max(10 * most if most < 256 else 4 * most, 40))
+    depths = draw(_images_for(max(batches)))
     with progress("timing", len(batches) * len(precisions)) as report:
         for number, (precision, batch) in enumerate((p, b) for p in precisions for b in batches):
-            rows += _rows(str(name), model, config, cost, depths, batch, precision, executors, rounds, seed)
+            rows += _rows(str(name), model, config, cost, draw(_images_for(batch)), batch, precision, executors,
+                          rounds, seed)
             report(number + 1, f"batch {batch}")
     rows = _against_vanilla(rows)
     return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
@@ -141,27 +143,28 @@ def _subject(name: Path | str, mean_depth: float | None,
                              "one.")
         rule = run.calibration.at_mean_depth(run.model.depth / 2 if mean_depth is None else mean_depth)
         taken = stops_at(run.calibration.values, rule.thresholds)
-        return run.model, config, lambda count: generator.choice(taken, count), "the run's calibration"
+        found = np.bincount(taken, minlength=run.model.depth + 1)[1:] / len(taken)
+        return run.model, config, lambda count: in_shares(found, count, generator), "the run's calibration"
     config = named(str(name))
     if config.architecture not in ("frost", "basic-ssm", "recurrent"):
         raise ValueError(f"{name} has weights of its own for each step and is always run as the baseline; bench "
                          f"frost-{str(name).split('-', 1)[1]}.")
     mean, deviation = (config.depth * part for part in PAPER[config.backbone])
     mean = mean if mean_depth is None else mean_depth
-    if not 1 <= mean <= config.depth:
-        raise ValueError(f"mean depth must lie between 1 and {config.depth}, got {mean}.")
+    shares = normal_depths(mean, deviation, config.depth)
+    return (build(config, seed=seed), config, lambda count: in_shares(shares, count, generator),
+            f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}")
 
-    def drawn(count: int) -> NDArray[np.int64]:
-        return np.clip(np.rint(generator.normal(mean, deviation, count)), 1, config.depth).astype(np.int64)
 
-    return build(config, seed=seed), config, drawn, f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}"
+def _images_for(batch: int) -> int:
+    """How long a stream is."""
+    return max(40, (4 if batch >= 256 else 10) * batch)
 
 
 def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
           precision: Precision, executors: Sequence[str], rounds: int, seed: int) -> list[Row]:
     """All candidates at one batch size and precision; they take turns, and the best round of each counts."""
-    count = max(40, (4 if batch >= 256 else 10) * batch)
-    depths = np.resize(depths, count)
+    count = len(depths)
     images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
                         generator=torch.Generator().manual_seed(seed))
     models: dict[str, IterativeModel] = {name: model}

@@ -15,6 +15,7 @@ from frost.halting.policy import agreement_oracle, label_oracle
 from frost.workflows.calibrate import FRACTIONS
 from frost.workflows.compare import EACH_STEP, SIMPLE
 from frost.workflows.dataset import batches_of
+from frost.workflows.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")
 RULES = (*RANKS, *SIMPLE, *(f"{name}{PER_STEP}" for name in EACH_STEP), "fixed")
@@ -53,15 +54,17 @@ def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") ->
     wish = HALF * held_out.depth
     plain = _traced(model, data.test, [base])
     clean = with_intervals(policy, depths_under(policy, held_out, plain, wish), plain)
-    rows = []
-    for kind in KINDS:
-        for severity in SEVERITIES:
+    cases = [(kind, severity) for kind in KINDS for severity in SEVERITIES]
+    rows, images = [], len(data.test) + len(data.validation)
+    with progress("corrupted images", len(cases), per_unit=images) as report:
+        for number, (kind, severity) in enumerate(cases, 1):
             test = _traced(model, data.test, [base], kind, severity)
             renewed = _traced(model, data.validation, [base], kind, severity)
             rows.append({"kind": kind, "severity": severity,
                          "old": with_intervals(policy, depths_under(policy, held_out, test, wish), test),
                          "renewed": with_intervals(policy, depths_under(policy, renewed, test, wish), test),
                          "full": of_share(int(test.hits[:, -1].sum()), len(test.labels))._asdict()})
+            report(number, f"{kind} {severity}")
     return {"policy": policy, "clean": clean, "rows": rows, "wish": wish, "depth": held_out.depth}
 
 

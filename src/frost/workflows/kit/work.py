@@ -20,6 +20,7 @@ from frost.recipes import RunConfig
 from frost.workflows.kit import adaptive, complexity, measure, stability
 from frost.workflows.kit.plan import Unit
 from frost.workflows.kit.scales import Scale
+from frost.workflows.progress import say
 from frost.workflows.train import train
 from frost.zoo.registry import build
 
@@ -91,7 +92,11 @@ def _wanted(model: IterativeModel, unit: Unit, scale: Scale, data: DataSet[Image
             "extrapolation": lambda: measure.extrapolation(model, data.test),
             "shift": lambda: adaptive.shift(model, data)}
     model.eval()
-    return {name: way() for name, way in ways.items() if name in unit.wants}
+    found: dict[str, Any] = {}
+    for name in (name for name in ways if name in unit.wants):
+        say(f"measuring: {name}")
+        found[name] = ways[name]()
+    return found
 
 
 def _measured_with(unit: Unit, scale: Scale) -> dict[str, Any]:
