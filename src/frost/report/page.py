@@ -36,7 +36,8 @@ background:#fff}.verdict{font-weight:600;white-space:nowrap}.yes{color:var(--yes
 overflow-wrap:anywhere}summary{cursor:pointer}.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:1rem}
 @media (max-width:40rem){table.stack thead{display:none}table.stack td{display:block;border:0;padding:.1rem 0}
 table.stack tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}}
-@media print{section{break-inside:avoid;background:none}figure svg{filter:none}details>*{display:block}}
+@media print{section{break-inside:avoid;background:none}figure svg{filter:none}
+details::details-content{content-visibility:visible;block-size:auto}}
 """
 
 
