@@ -137,8 +137,14 @@ def test_a_folder_stands_for_its_images_in_order(run, files, tmp_path):
     for name, file in (("b.PNG", files[0]), ("a.png", files[1]), (".hidden.png", files[2])):
         (folder / name).write_bytes(file.read_bytes())
     (folder / "notes.txt").write_text("no image")
+    for inner in ("dogs", "cats", ".thumbnails"):
+        (folder / inner).mkdir()
+        (folder / inner / "1.png").write_bytes(files[4].read_bytes())
+    (folder / "cats" / "around").symlink_to(folder)
     rows = predict(run, [files[3], folder], batch=2).rows
-    assert [Path(row.file).name for row in rows] == [files[3].name, "a.png", "b.PNG"]
+    assert [str(Path(row.file).relative_to(folder)) for row in rows[1:]] == ["a.png", "b.PNG", "cats/1.png",
+                                                                             "dogs/1.png"]
+    assert rows[0].file == str(files[3])
 
 
 def test_a_folder_without_images_is_a_row_with_an_error(run, files, tmp_path):

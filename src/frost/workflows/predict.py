@@ -6,6 +6,7 @@ more memory than a hundred.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -195,17 +196,11 @@ def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unse
     """The files, with the images of a folder in its place; then those of a list."""
     for file in files:
         try:
-            if not file.is_dir():
-                yield str(file)
-                continue
-            images = sorted(entry.name for entry in file.iterdir() if entry.suffix.lower() in SUFFIXES
-                            and not entry.name.startswith(".") and entry.is_file())
+            is_folder = file.is_dir()
         except OSError as error:
             yield Unseen(str(file), f"{file} cannot be opened: {error.strerror}.")
             continue
-        yield from (str(file / name) for name in images)
-        if not images:
-            yield Unseen(str(file), f"{file} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
+        yield from _images_in(file) if is_folder else [str(file)]
     if listed is not None:
         try:
             with listed.open(encoding="utf-8", errors="surrogateescape") as lines:
@@ -213,6 +208,23 @@ def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unse
         except OSError as error:
             raise ValueError(f"{listed} cannot be opened: {error.strerror}; --list takes a file with one path a line."
                              ) from error
+
+
+def _images_in(folder: Path) -> Iterator[str | Unseen]:
+    """The images of a folder and of the folders in it, each folder's own first, by name; hidden ones are left out."""
+    is_empty = True
+    troubles: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=troubles.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place) / name
+            if path.suffix.lower() in SUFFIXES and not name.startswith(".") and path.is_file():
+                is_empty = False
+                yield str(path)
+    for error in troubles:
+        yield Unseen(str(error.filename), f"{error.filename} cannot be opened: {error.strerror}.")
+    if is_empty and not troubles:
+        yield Unseen(str(folder), f"{folder} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
 
 
 def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
