@@ -58,7 +58,7 @@ def test_every_claim_of_the_abstract_and_the_conclusion_has_a_verdict_with_figur
         assert all(re.search(r"\d", figures) for figures in row["figures"])
 
 
-SAID = {"true_dimension", "quantile", "threshold", "fraction", "seed", "severity", "wish", "depth"}    # not measured
+SAID = {"true_dimension", "quantile", "threshold", "fraction", "seed", "severity", "wish", "depth", "scale"}
 CURVES = {"curves", "conflict_over_training", "errors", "error_bound", "move_ratio"}    # series of one run
 
 
@@ -130,7 +130,7 @@ def test_a_training_that_diverged_leaves_a_verdict(report, section):
         if section != "shift" else "ours"
     found = _judged(section, units | {lost: diverged(units[lost])})
     assert found.verdict in VERDICTS
-    assert json.dumps(found._asdict() | {"sanity": dict(found.sanity)}, allow_nan=False)
+    assert json.dumps(found._asdict() | {"sanity": dict(found.sanity), "beyond": dict(found.beyond)}, allow_nan=False)
     if section != "collapse":
         assert found.verdict == "cannot be tested at this scale"
 
@@ -146,9 +146,11 @@ def test_a_diverged_training_is_a_collapse(report):
 def test_models_at_chance_cannot_tell(report):
     units = units_for(report, "supervision")
     low = {name: {**unit, "per_step_accuracy": [0.1] * unit["depth"]} for name, unit in units.items()}
-    high = {name: {**unit, "per_step_accuracy": [0.9] * unit["depth"]} for name, unit in units.items()}
+    few = {name: {**unit, "per_step_accuracy": [0.9] * unit["depth"]} for name, unit in units.items()}
+    high = {name: {**unit, "images": 10_000} for name, unit in few.items()}
     worse = {**high, "frost-mean-s0": {**high["frost-mean-s0"], "per_step_accuracy": [0.7] * 4}}
     assert _judged("supervision", low).verdict == "cannot be tested at this scale"
+    assert _judged("supervision", few).verdict == "cannot be tested at this scale"    # 539 images do not decide it
     assert _judged("supervision", high).verdict == "holds"
     assert _judged("supervision", worse).verdict == "does not hold here"
 

@@ -13,6 +13,7 @@ TITLES = {"frost": "FROST", "vanilla": "Vanilla", "basic-ssm": "BasicSSM", "recu
           "frost-unranked": "FROST without ranks", "frost-untrained": "FROST, untrained",
           "vanilla-untrained": "Vanilla, untrained", "basic-ssm-untrained": "BasicSSM, untrained",
           "random-walk": "random walk", "ours": "our form", "as-printed": "as printed"}
+CORRUPTIONS = {"hidden": "hidden pixels"}
 CURVE_NAMES = {"line": "a line", "koch": "a Koch curve"}
 
 
@@ -23,19 +24,26 @@ def figure_files(name: str, section: Values, timing: Values) -> dict[str, bytes]
 
 def _consistency(paper: Values, ours: Values, _: Values) -> Any:
     figure, (here, there) = panels(2)
-    for index, (name, rows) in enumerate(ours.items()):
+    for index, (name, rows) in enumerate((name, rows) for name, rows in ours.items() if name != "early"):
         cosines = rows["cosine"]
         means = [row["value"] for row in cosines]
         share = [(t + 1) / len(means) for t in range(len(means))]
         plain = name == "random-walk" or name.endswith("untrained")
         here.plot(share, means, "--" if plain else "-", marker=MARKS[index % 8], ms=4, color=_colour(name),
                   alpha=0.7 if plain else 1, label=TITLES[name])
-    here.set(xlabel="step t ÷ T", ylabel="cosine of $h_t$ to $h_T$")
+        if name in ("frost", "basic-ssm"):
+            spread = [row["value"] for row in rows["deviation"]]
+            here.fill_between(share, [m - d for m, d in zip(means, spread, strict=True)],
+                              [min(1, m + d) for m, d in zip(means, spread, strict=True)], color=_colour(name),
+                              alpha=0.12, lw=0)
+    here.set(xlabel="step t ÷ T (shaded: ± one deviation over images)", ylabel="cosine of $h_t$ to $h_T$",
+             xlim=(0, 1.02))
     legend_above(here)
     for index, name in enumerate(("vanilla", "basic-ssm", "frost")):
         there.plot([step / paper["depth"] for step in paper["steps"]], [row["mean"] for row in paper[name]], "-",
                    marker=MARKS[index], ms=4, color=_colour(name), label=f"{TITLES[name]}, paper")
-    there.set(xlabel="step t ÷ T", ylabel="cosine of $h_t$ to $h_T$")
+    there.set(xlabel="step t ÷ T, the paper's Table 1 on ImageNet-100", ylabel="cosine of $h_t$ to $h_T$",
+              xlim=(0, 1.02))
     there.sharey(here)
     legend_above(there, 3)
     return figure
@@ -66,18 +74,19 @@ def _scale(paper: Values, ours: Values, _: Values) -> Any:
     for index, (hurst, curve) in enumerate(sorted(ours["curves"].items())):
         here.plot(curve["share"], curve["scale"], "--" if hurst == "learned" else "-", color=CYCLE[index],
                   label="H learned" if hurst == "learned" else f"H = {hurst}")
-        row = ours["jacobian"].get(hurst)
-        if row is not None:
-            there.errorbar(curve["scale"][-1], row["value"], yerr=[[row["value"] - row["low"]], [row["high"] -
-                           row["value"]]], fmt=MARKS[index], color=CYCLE[index], capsize=3,
-                           label="H learned" if hurst == "learned" else f"H = {hurst}")
     here.axhline(1, color="#888888", lw=0.8)
     here.plot([1], [paper["end"]], "k*", ms=9, label="paper, H = 0.8, at the end")
     here.set(xlabel="share of the training", ylabel="λ")
     legend_above(here, 3)
+    scales = [row["scale"] for row in ours["by_scale"]]
+    for index, (key, label) in enumerate((("largest", "largest singular value"), ("mean_square", "root mean square"))):
+        values = [row[key]["value"] ** (0.5 if key == "mean_square" else 1) for row in ours["by_scale"]]
+        there.plot(scales, values, ("-", "--")[index], marker=MARKS[index], ms=4, color=CYCLE[index], label=label)
     there.axhline(1, color="#888888", lw=0.8)
-    there.set(xlabel="λ at the end", ylabel="largest singular value\nof a step's Jacobian at $h_T$")
-    legend_above(there, 3)
+    there.axvline(ours["end"]["0.8"]["value"], color="#888888", lw=0.8, ls=":")
+    there.set(xlabel="λ put in place of the trained one (dotted), H = 0.8",
+              ylabel="singular values of a\nstep's Jacobian at $h_T$")
+    legend_above(there)
     return figure
 
 
@@ -94,7 +103,8 @@ def _halting(paper: Values, ours: Values, _: Values) -> Any:
                       label="each image by its score, eight quantiles")
         share = len(steps) / paper["depth"]
         cell.plot([row["mean_depth"] * share for row in paper["rows"]],
-                  [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5, label="paper's Table 2, depth ÷ 16 × T")
+                  [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5,
+                  label="the paper's Table 2, CIFAR-100, depth ÷ 16 × T")
         cell.set(xlabel="mean depth (steps per image)", ylabel="test accuracy (%)")
         cell.set_title(TITLES[name], loc="right")
         legend_above(cell, 1)
@@ -138,7 +148,7 @@ def _complexity(paper: Values, ours: Values, timing: Values) -> Any:
         cell.set(xticks=range(len(models)), ylabel="images/s ÷ Vanilla",
                  xticklabels=["Vanilla", "Recurrent", "BasicSSM", "FROST,\nfull depth", "FROST,\nadaptive"])
         cell.axhline(1, color="#888888", lw=0.8)
-        cell.set_title(backbone, loc="right")
+        cell.set_title(f"{backbone}, adaptive: at the paper's depths", loc="right", fontsize=8)
         legend_above(cell, 3)
     return figure
 
@@ -150,18 +160,18 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
         for place, model in enumerate(models):
             for row in ours["grid"][model][reduce]["rows"]:
                 height = 0.0 if row["accuracy"] is None else 100 * row["accuracy"]["value"]    # at the foot: diverged
-                here.plot(place + 0.22 * (index + 1) - 0.22, height, ("o", "s")[index],
+                here.plot(place + 0.22 * index - 0.11, height, ("o", "s")[index],
                           mfc="none" if row["collapsed"] else CYCLE[index], color=CYCLE[index], ms=6, alpha=0.8)
     for place, model in enumerate(models):
         row = ours["grid"][model]["none"]["accuracy"]
         if row is not None:
-            here.plot([place - 0.3, place + 0.5], [100 * row["value"]] * 2, color=CYCLE[6], lw=1)
+            here.plot([place - 0.35, place + 0.35], [100 * row["value"]] * 2, color=CYCLE[6], lw=1)
     for index, label in enumerate(("mean over steps", "sum, as printed")):
         here.plot([], [], ("o", "s")[index], color=CYCLE[index], label=label)
     here.plot([], [], "o", mfc="none", color=CYCLE[7], label="hollow: collapsed")
     here.plot([], [], color=CYCLE[6], lw=1, label="without the ranking loss")
-    here.set(xticks=range(len(models)), xticklabels=[TITLES[model] for model in models],
-             ylabel="full-depth accuracy (%)", ylim=(0, None))
+    names = [TITLES[model].replace(" from a", "\nfrom a\n") for model in models]
+    here.set(xticks=range(len(models)), xticklabels=names, ylabel="full-depth accuracy (%)", ylim=(0, None))
     legend_above(here)
     for index, (model, curve) in enumerate(ours["conflict_over_training"].items()):
         for what, line in (("relative", "-"), ("anchoring", ":")):
@@ -169,7 +179,8 @@ def _collapse(paper: Values, ours: Values, _: Values) -> Any:
             there.plot([x for x, _ in known], [y for _, y in known], line, marker=MARKS[index], ms=4,
                        color=_colour(model), label=TITLES[model] if what == "relative" else None)
     there.axhline(0, color="#888888", lw=0.8)
-    there.set(xlabel="share of the training", ylabel="C(θ) with the task's gradient\n(— relative, ··· anchoring)")
+    there.set(xlabel="share of the training (sum over steps, one seed)",
+              ylabel="C(θ) with the task's gradient\n(— relative, ··· anchoring)")
     legend_above(there, 4)
     return figure
 
@@ -179,21 +190,23 @@ def _theory(paper: Values, ours: Values, _: Values) -> Any:
     names = list(ours)
     for place, name in enumerate(names):
         row = ours[name]
-        here.bar(place, row["worst_expansion"]["value"], 0.6, color=CYCLE[place])
+        here.bar(place, row["largest_expansion"]["value"], 0.6, color=CYCLE[place])
         if row["lipschitz"] is not None:
             here.plot([place - 0.36, place + 0.36], [row["lipschitz"]["value"]] * 2, "k--", lw=1.4,
                       label="proven bound L" if name == "contractive" else None)
         known = [(t + 1, error) for t, error in enumerate(row["errors"]) if error]
         if known:
-            there.semilogy(*zip(*known, strict=True), "-", marker=MARKS[place], ms=4, color=CYCLE[place], label=name)
+            rests = "" if row["rests"] else " (does not rest)"
+            there.semilogy(*zip(*known, strict=True), "-", marker=MARKS[place], ms=4, color=CYCLE[place],
+                           label=name + rests)
         if row["error_bound"]:
             there.semilogy(range(1, len(row["error_bound"]) + 1), row["error_bound"], ":", color=CYCLE[place],
                            label=f"{name}, bound")
     here.axhline(1, color="#888888", lw=0.8)
-    here.set(xticks=range(len(names)), xticklabels=names, ylabel="largest expansion\nof a step, by ascent")
+    here.set(xticks=range(len(names)), xticklabels=names, ylabel="largest expansion\nof a step that was found")
     legend_above(here)
-    there.set(xlabel="step t", ylabel="‖$h_t$ − $h^*$‖ ÷ ‖$h_1$ − $h_0$‖")
-    legend_above(there, 3)
+    there.set(xlabel="step t ($h^*$: the state after 8T steps)", ylabel="‖$h_t$ − $h^*$‖ ÷ ‖$h_1$ − $h_0$‖")
+    legend_above(there)
     return figure
 
 
@@ -210,19 +223,28 @@ def _supervision(paper: Values, ours: Values, _: Values) -> Any:
 
 
 def _rules(paper: Values, ours: Values, _: Values) -> Any:
-    figure, (here,) = panels(1, 4.6)
+    figure, (here, there) = panels(2, 4.2)
     fractions = sorted({row["fraction"] for row in ours["rows"]})
     names = [name for name in dict.fromkeys(row["policy"] for row in ours["rows"]) if name != "fixed"]
     for index, fraction in enumerate(fractions):
         for place, name in enumerate(names):
             row = next(row["gain"] for row in ours["rows"] if row["policy"] == name and row["fraction"] == fraction)
-            here.errorbar(100 * row["value"], place + 0.25 * (index - 1), fmt=MARKS[index], ms=4, capsize=2,
-                          color=CYCLE[index], label=f"{100 * fraction:.0f} % of T" if not place else None,
+            here.errorbar(100 * row["value"], place + 0.2 * (index - (len(fractions) - 1) / 2), fmt=MARKS[index], ms=4,
+                          capsize=2, color=CYCLE[index], label=f"{100 * fraction:.0f} % of T" if not place else None,
                           xerr=[[100 * (row["value"] - row["low"])], [100 * (row["high"] - row["value"])]])
     here.axvline(0, color="#888888", lw=0.8)
-    here.set(yticks=range(len(names)), yticklabels=names, xlabel="points above fixed depth (95 % interval)")
+    here.set(yticks=range(len(names)), yticklabels=names, xlabel="our form: points above fixed depth (95 % interval)")
     here.invert_yaxis()
-    legend_above(here, 3)
+    legend_above(here, 4)
+    labels = {"trained": "trained at that depth", "stopped": "the deep model, everybody stopped there",
+              "halted": "the deep model, halted at that mean depth"}
+    for index, (key, label) in enumerate(labels.items()):
+        for place, row in enumerate(ours["smaller_depths"].values()):
+            there.bar(place + 0.27 * (index - 1), 100 * row[key]["value"], 0.25, color=CYCLE[index],
+                      label=label if not place else None)
+    there.set(xticks=range(len(ours["smaller_depths"])), ylabel="test accuracy (%)",
+              xticklabels=[f"{depth} steps" for depth in ours["smaller_depths"]], xlabel="as printed")
+    legend_above(there, 1)
     return figure
 
 
@@ -248,12 +270,12 @@ def _shift(paper: Values, ours: Values, _: Values) -> Any:
         for which, line in (("old", "-"), ("renewed", ":")):
             depths = [ours["clean"]["mean_depth"], *(row[which]["mean_depth"] for row in rows)]
             here.plot(severity, [depth["value"] for depth in depths], line, marker=MARKS[index], ms=4,
-                      color=CYCLE[index], label=f"{kind}, {which} thresholds")
-        there.plot(severity, [100 * ours["clean"]["accuracy"]["value"], *(100 * row["old"]["accuracy"]["value"]
-                                                                           for row in rows)], "-",
-                   marker=MARKS[index], ms=4, color=CYCLE[index], label=kind)
+                      color=CYCLE[index], label=f"{CORRUPTIONS.get(kind, kind)}, {which} thresholds")
+            right = [ours["clean"]["accuracy"], *(row[which]["accuracy"] for row in rows)]
+            there.plot(severity, [100 * value["value"] for value in right], line, marker=MARKS[index], ms=4,
+                       color=CYCLE[index], label=CORRUPTIONS.get(kind, kind) if which == "old" else None)
     here.set(xlabel="severity", ylabel="mean depth (steps)")
-    there.set(xlabel="severity", ylabel="accuracy (%), old thresholds")
+    there.set(xlabel="severity", ylabel="accuracy (%)\n(— old, ··· renewed thresholds)")
     legend_above(here)
     legend_above(there, 4)
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,7 +15,7 @@ NAMES = {"consistency": "Table 1: scale consistency", "dimension": "§6.1: dimen
 CLASSES = {"holds": "yes", "holds in part": "part", "does not hold here": "no",
            "cannot be tested at this scale": "open"}
 CURVES = {"curves", "conflict_over_training", "per_step_accuracy", "errors", "error_bound", "move_ratio"}
-MOST_LINES = 160
+MOST_LINES = 400
 SIGNS = {"yes": "✓", "part": "◐", "no": "✗", "open": "?"}
 
 STYLE = """
@@ -47,7 +47,7 @@ def page(results: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     rows = "".join(f'<tr><td><a href="#{name}">{escape(NAMES[name])}</a></td><td>{_verdict(part["verdict"])}</td>'
                    f'<td>{escape(part["finding"])}</td></tr>' for name, part in sections.items())
     claims = "".join(f'<tr><td>{escape(row["where"])}</td><td>{escape(row["claim"])}</td><td>{_verdict(row["verdict"])}'
-                     f'</td><td>{", ".join(_link(name) for name in row["sections"])}</td></tr>'
+                     f'</td><td>{_figures_of(row)}</td></tr>'
                      for row in results["claims"])
     bodies = "".join(_section(name, part, pictures.get(name), results["timing"]) for name, part in sections.items())
     seconds = results["timing"]["seconds"]
@@ -64,26 +64,52 @@ training and {results["data"]["test"]:,} test images · {seconds / 60:.0f} minut
 <main><h2>What holds</h2><div class="wide"><table class="stack"><thead><tr><th>Section</th><th>Verdict</th>
 <th>Finding</th></tr></thead><tbody>{rows}</tbody></table></div>
 <h2>The claims of abstract and conclusion</h2><div class="wide"><table class="stack"><thead><tr><th>Where</th>
-<th>Claim</th><th>Verdict</th><th>From</th></tr></thead><tbody>{claims}</tbody></table></div>
+<th>Claim</th><th>Verdict</th><th>Figures</th></tr></thead><tbody>{claims}</tbody></table></div>
 <p class="soft">A claim {escape(results["claims_rule"])}.</p><div id="sections">{bodies}</div></main></body></html>
 """
 
 
 def _section(name: str, part: Mapping[str, Any], picture: bytes | None, timing: Mapping[str, Any]) -> str:
-    checks = "".join(f'<li><span class="{"yes" if met else "no"}">{"✓ met" if met else "✗ not met"}</span>: '
-                     f'{escape(check)}</li>' for check, met in part["checks"].items())
     one = "" if len(part["seeds"]) > 1 else " (one seed)"
+    also = "".join(f"<p>{title}</p><ul>{_checks(part[key])}</ul>" for key, title in
+                   (("beyond", "Beyond the paper, no part of the verdict:"),
+                    ("sanity", "What must be so by construction:")) if part[key])
     return f"""<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(NAMES[name])}</h2>
 <p>{_verdict(part["verdict"])}</p><p><b>The paper:</b> {escape(part["claim"])}</p>
 <p><b>Measured:</b> {escape(part["finding"])}</p>
+{_compared(part["compared"])}
 {_figure(name, part, picture)}
-<details><summary>The rule, and which parts of it are met</summary><ul>{checks}</ul></details>
 {_speeds(name, timing)}
+<details><summary>The rule, and which parts of it are met</summary><ul>{_checks(part["checks"])}</ul>{also}
+<p class="soft">{escape(part["rule"])}</p></details>
 <details><summary>All numbers: the paper's, and ours with 95 % intervals</summary><div class="wide">
 <table><thead><tr><th>Number</th><th>Value</th><th>Interval</th><th>n</th></tr></thead><tbody>{_numbers(part)}</tbody>
 </table></div></details>
 <p class="soft">Seeds {", ".join(map(str, part["seeds"])) or "none"}{one} · <code>{escape(part["command"])}</code></p>
 </section>"""
+
+
+def _checks(checks: Mapping[str, bool | None]) -> str:
+    words = {True: ("yes", "✓ met"), False: ("no", "✗ not met"), None: ("open", "? not decided")}
+    return "".join(f'<li><span class="{words[met][0]}">{words[met][1]}</span>: {escape(check)}</li>'
+                   for check, met in checks.items())
+
+
+def _compared(rows: Sequence[Sequence[str]]) -> str:
+    """The paper's numbers and ours, side by side."""
+    if not rows:
+        return ""
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"""<div class="wide"><table class="beside"><thead><tr><th>Number</th><th>Paper</th><th>Ours, 95 %
+interval</th></tr></thead><tbody>{body}</tbody></table></div>"""
+
+
+def _figures_of(row: Mapping[str, Any]) -> str:
+    """What the verdict on a claim rests on."""
+    if not row["sections"]:
+        return escape(" ".join(row["figures"]))
+    return "".join(f"<p>{_link(name)}: {escape(words)}</p>" for name, words in
+                   zip(row["sections"], row["figures"], strict=True))
 
 
 def _figure(name: str, part: Mapping[str, Any], picture: bytes | None) -> str:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from frost import directory
 from frost.analysis.claims import abstract, cost, geometry, scaling, stopping, training
-from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of
+from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of, untested
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
 from frost.report.kit_figures import figure_files
@@ -38,7 +38,8 @@ from frost.workflows.runfolder import alone_in
 from frost.zoo.registry import build
 
 KIT, RESULTS, REPORT, FIGURES = "kit.json", "results.json", "report.html", "figures"
-TAKES_DIVERGED = ("collapse",)    # there it is a result
+TAKES_DIVERGED = ("collapse",)                  # there it is a result
+MANY_SEEDS = ("consistency", "dimension")       # one seed of several may be missing
 TRIED_STEPS = 4    # training steps that are timed for the plan
 JUDGES: dict[str, Callable[[Units], Section]] = {
     "consistency": geometry.consistency, "dimension": geometry.dimension, "lambda": scaling.scale,
@@ -112,14 +113,14 @@ def _results(scale: Scale, out: Path, data: DataSet[Images]) -> dict[str, Any]:
         needed = needed_by(name, scale)
         if all(unit in units for unit in needed):
             judged[name] = _judged(name, {unit: units[unit] for unit in needed})
-    command = f"frost reproduce --scale {scale.name} --out DIR" + ("" if scale.name == "smoke" else " --data DIR")
+    command = f"frost reproduce --scale {scale.name} --out REPORT" + ("" if scale.name == "smoke" else " --data DIR")
     timing = {name: numbers["timing"] for name, numbers in units.items()}
     return {
         "scale": scale.name, "command": command,
         "data": {"name": data.name, "train": len(data.train), "validation": len(data.validation),
                  "test": len(data.test)},
-        "sections": {name: {**section._asdict(), "sanity": dict(section.sanity), "rule": f"{section.rule}. It {RULE}.",
-                            "command": f"{command} --only {name}"}
+        "sections": {name: {**section._asdict(), "sanity": dict(section.sanity), "beyond": dict(section.beyond),
+                            "rule": f"{section.rule}. It {RULE}.", "command": f"{command} --only {name}"}
                      for name, section in judged.items()},
         "claims": abstract.judged(judged), "claims_rule": abstract.RULE,
         "timing": {"seconds": sum(row["seconds"] for row in timing.values()),
@@ -128,12 +129,14 @@ def _results(scale: Scale, out: Path, data: DataSet[Images]) -> dict[str, Any]:
 
 
 def _judged(name: str, units: Units) -> Section:
-    """A section's verdict; where a model that it cannot do without diverged, it says so."""
+    """A section's verdict. Without a seed that diverged, if others are left; else it says what is missing."""
     diverged = [unit for unit, numbers in units.items() if numbers.get("is_finite") is False]
     if diverged and name not in TAKES_DIVERGED:
-        return Section(f"see the paper, section {name}", {"statement": "as printed"}, {"diverged": diverged},
-                       "cannot be tested at this scale", "every training that it needs must stay finite",
-                       f"Not finite: {', '.join(diverged)}.", {}, seeds_of(*units.values()))
+        left = {unit: numbers for unit, numbers in units.items() if unit not in diverged}
+        if name not in MANY_SEEDS or not all(any(other.startswith(unit.rsplit("-s", 1)[0] + "-s") for other in left)
+                                             for unit in diverged):
+            return untested(name, f"Not finite: {', '.join(diverged)}.", seeds_of(*units.values()))
+        units = left
     return JUDGES[name](units)
 
 

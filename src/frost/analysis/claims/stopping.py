@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from frost.analysis.claims.stated import LOST_AT_HALF, SHARE_LOST
 from frost.analysis.claims.verdict import (
+    Check,
     Section,
     Units,
+    above,
     accuracy_of,
     along_steps,
+    below,
+    close_to,
+    every,
     measured,
     percent,
     points,
+    section,
     seeds_of,
-    verdict_of,
+    shown,
 )
 from frost.analysis.consistency import is_rising
-from frost.analysis.intervals import NORMAL, difference, of_mean, of_share
-from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
+from frost.analysis.intervals import NORMAL, Measured, difference, of_share
+from frost.analysis.published import TABLE_2
 
-PAPER_LOSS = TABLE_2[-1].accuracy - TABLE_2[3].accuracy    # at 52 % of full depth
 ENOUGH = -0.005          # of an accuracy: the lower limit that the rank score must keep against the best simple rule
-NEAR = 0.01
 SHARES = (0.35, 0.5, 0.75)    # of full depth
+STEADY = 0.1             # of a mean depth: how far it may move and be called robust
+DISTINCT = 5             # of eight quantiles: so many must lead to mean depths of their own
+NAMES = {"ours": "our form", "as-printed": "as printed"}
 
 
 def halting(units: Units) -> Section:
     """Do depth and accuracy rise with the quantile, and does halting gain over stopping everybody at the same step?"""
     runs = {"ours": units["ours"], "as-printed": units["frost-mean-s0"]}
     tables = {name: run["rows"] for name, run in runs.items()}
-    gains = {"ours": _chosen(runs["ours"], 0.5), "as-printed": _row(runs["as-printed"], "rank", 0.5)}
-    full = accuracy_of(runs["ours"])
-    lost = measured(gains["ours"]["lost"])
+    half = {"ours": _chosen(runs["ours"], 0.5), "as-printed": _row(runs["as-printed"], "rank", 0.5)}
+    full = {name: accuracy_of(run) for name, run in runs.items()}
+    lost = {name: measured(row["lost"]) for name, row in half.items()}
+    ranks = {name: _correlation(run) for name, run in runs.items()}
+
+    def asked(name: str) -> dict[str, Check]:
+        depths = {round(row["mean_depth"]["value"], 1) for row in tables[name]}
+        return {
+            f"accuracy rises with the quantile, over at least {DISTINCT} different mean depths":
+                _accuracy_rises(tables[name]) and len(depths) >= DISTINCT,
+            f"half of the depth costs at most the paper's {100 * SHARE_LOST:.1f} % of the accuracy":
+                below(lost[name], SHARE_LOST * full[name].value),
+            "at half depth it gains over stopping everybody at the same step": above(measured(half[name]["gain"])),
+            "at half depth the score ranks images by their loss (rank correlation above 0)": above(ranks[name])}
+
+    checks = {f"as printed, {check}": met for check, met in asked("as-printed").items()}
+    beyond = {f"in our form, {check}": met for check, met in asked("ours").items()}
     sanity = {"mean depth rises with the quantile, in both forms": all(
         is_rising([row["mean_depth"]["value"] for row in rows]) for rows in tables.values())}
-    checks = {
-        "as printed, accuracy rises with the quantile (no fall of more than a standard error, and the largest above "
-        "the smallest with 95 %)": _accuracy_rises(tables["as-printed"]),
-        "so it does in our form": _accuracy_rises(tables["ours"]),
-        "at half depth our form gains over stopping everybody at the same step (95 % lower limit > 0)":
-            gains["ours"]["gain"]["low"] > 0,
-        "so does the form as printed": gains["as-printed"]["gain"]["low"] > 0,
-        "at half depth our form loses at most the paper's 4.27 points (95 % upper limit)": lost.high <= PAPER_LOSS,
-    }
-    ours = {"rows": tables, "at_half": gains, "lost_at_half": lost._asdict(), "full_depth": full._asdict(),
+    ours = {"rows": tables, "at_half": half, "lost_at_half": {name: value._asdict() for name, value in lost.items()},
+            "full_depth": {name: value._asdict() for name, value in full.items()},
+            "score_and_loss": {name: value._asdict() for name, value in ranks.items()},
             "per_step_accuracy": {name: along_steps(run) for name, run in runs.items()}}
-    return Section(
-        "The quantile of the halting score trades depth for accuracy: half of the depth costs 4.27 points (Table 2).",
-        {"depth": TABLE_2_DEPTH, "rows": [row._asdict() for row in TABLE_2], "lost_at_half": PAPER_LOSS},
-        ours, verdict_of(checks, *runs.values()), "; ".join(checks),
-        f"At half depth: ours {percent(gains['ours']['accuracy']['value'])}, {points(-lost.value)} from full depth and "
-        f"{points(gains['ours']['gain']['value'])} from stopping everybody there; as printed "
-        f"{points(gains['as-printed']['gain']['value'])} from its own fixed-depth line.",
-        checks, seeds_of(*runs.values()), sanity)
+    words = [f"{NAMES[name]}: {percent(row['accuracy']['value'])} at {row['mean_depth']['value']:.2f} of "
+             f"{runs[name]['depth']} steps, {points(-lost[name].value)} from full depth and "
+             f"{points(row['gain']['value'])} from stopping everybody there, rank correlation of score and loss "
+             f"{-ranks[name].value:.2f}" for name, row in half.items()]
+    return section(
+        "halting", ours, checks, "At half depth, " + "; ".join(words) + ".", list(runs.values()),
+        seeds_of(*runs.values()),
+        compared=[["accuracy at full depth", f"{100 * TABLE_2[-1].accuracy:.2f} %",
+                   "; ".join(f"{NAMES[name]} {shown(value, 2, 100)} %" for name, value in full.items())],
+                  ["points lost at half depth (paper: at 52 %)", f"{100 * LOST_AT_HALF:.2f}",
+                   "; ".join(f"{NAMES[name]} {shown(value, 2, 100)}" for name, value in lost.items())],
+                  ["points above fixed depth there", "not shown",
+                   "; ".join(f"{NAMES[name]} {shown(measured(row['gain']), 2, 100)}" for name, row in half.items())]],
+        beyond=beyond, sanity=sanity)
 
 
 def rules(units: Units) -> Section:
@@ -65,25 +87,28 @@ def rules(units: Units) -> Section:
     smaller: dict[str, Any] = {str(depth): {"trained": accuracy_of(units[f"frost-depth-{depth}"])._asdict(),
                             "stopped": accuracy_of(base, depth - 1)._asdict(),
                             "halted": _chosen(base, depth / base["depth"])["accuracy"]} for depth in depths}
-    checks = {
-        "at 35, 50 and 75 % of full depth the rank score gains over fixed depth (95 % lower limit > 0)":
-            all(_chosen(units["ours"], fraction)["gain"]["low"] > 0 for fraction in SHARES),
-        "there it is at most half a point below the best simple rule (95 % lower limit)":
-            all(row["difference"]["low"] >= ENOUGH for row in versus),
-        "stopping the model of depth T early, by its score, is within 1 point of a model trained at that depth":
-            all(row["halted"]["value"] >= row["trained"]["value"] - NEAR for row in smaller.values()),
+    gains = {fraction: measured(_chosen(units["ours"], fraction)["gain"]) for fraction in SHARES}
+    checks: dict[str, Check] = {
+        "at 35, 50 and 75 % of full depth the rank score gains over fixed depth": every(map(above, gains.values())),
+        "there it is at most half a point below the best simple rule":
+            every(above(measured(row["difference"]), ENOUGH) for row in versus),
+        "stopping the model of depth T early, by its score, is as accurate as a model trained at that depth, to a "
+        "thirtieth": every(close_to(difference(measured(row["halted"]), measured(row["trained"])),
+                                    row["trained"]["value"]) for row in smaller.values()),
     }
-    beside = "; ".join(f"{row['fraction']:.0%}: {points(row['difference']['value'])} against {row['simple']}"
-                       for row in versus)
-    return Section(
-        "Halting by relative quality needs no auxiliary signal; it is the natural rule (abstract, §4).",
-        {"statement": "no other rule is compared"},
-        {"rows": found["rows"], "versus": versus, "oracle": found["oracle"], "smaller_depths": smaller},
-        verdict_of(checks, units["ours"], base), "; ".join(checks),
-        f"The rank score beside the best simple rule at {beside}. " + " ".join(
-            f"Trained at T = {depth}: {percent(row['trained']['value'])}; the deep model stopped at that step: "
-            f"{percent(row['stopped']['value'])}." for depth, row in smaller.items()),
-        checks, seeds_of(units["ours"], base))
+    beside = "; ".join(f"{100 * row['fraction']:.0f} %: {points(gains[row['fraction']].value)} over fixed depth, "
+                       f"{points(row['difference']['value'])} against {row['simple']}" for row in versus)
+    return section(
+        "rules", {"rows": found["rows"], "versus": versus, "oracle": found["oracle"], "smaller_depths": smaller},
+        checks, f"The rank score at {beside}. " + " ".join(
+            f"Trained at T = {depth}: {percent(row['trained']['value'])}; the deep model, halted at that mean depth: "
+            f"{percent(row['halted']['value'])}." for depth, row in smaller.items()),
+        [units["ours"], base], seeds_of(units["ours"], base),
+        compared=[[f"{100 * row['fraction']:.0f} % of depth: gain over fixed depth; against {row['simple']}", "–",
+                   f"{shown(gains[row['fraction']], 2, 100)}; {shown(measured(row['difference']), 2, 100)} points"]
+                  for row in versus] +
+                 [[f"oracle ({name}): mean depth, accuracy", "–", f"{row['mean_depth']['value']:.2f}, "
+                   f"{percent(row['accuracy']['value'])}"] for name, row in found["oracle"].items()])
 
 
 def extrapolation(units: Units) -> Section:
@@ -91,47 +116,83 @@ def extrapolation(units: Units) -> Section:
     runs = {"ours": units["ours"], "as-printed": units["frost-mean-s0"]}
     found = {name: {key: of_share(round(value * run["extrapolation"]["images"]), run["extrapolation"]["images"])
                     for key, value in run["extrapolation"]["at"].items()} for name, run in runs.items()}
-    checks = {f"{name}: {times} steps are at most 1 point below T":
-              found[name][key].value >= found[name]["full"].value - NEAR
-              for name in runs for key, times in (("double", "2T"), ("fourfold", "4T"))}
-    checks |= {f"{name}: 2T steps are better than T (95 % lower limit of the difference > 0)":
-               difference(rows["double"], rows["full"]).low > 0 for name, rows in found.items()}
-    return Section(
-        "A stationary, contractive step may be iterated without limit: more steps sharpen the same representation "
-        "(§1, App. A).",
-        {"statement": "theoretically unbounded depth"},
+    gaps = {name: {key: measured(value) for key, value in run["extrapolation"]["against_full"].items()}
+            for name, run in runs.items()}
+
+    def asked(name: str) -> dict[str, Check]:
+        accuracy = found[name]["full"].value
+        return {"T steps are better than T/2": below(gaps[name]["half"]),
+                "2T steps are as accurate as T, to a thirtieth": close_to(gaps[name]["double"], accuracy),
+                "so are 4T": close_to(gaps[name]["fourfold"], accuracy),
+                "2T steps are better than T": above(gaps[name]["double"])}
+
+    words = {name: "refines" if gaps[name]["double"].low > 0 else "overthinks" if gaps[name]["double"].high < 0
+             else "does neither" for name in runs}
+    return section(
+        "extrapolation",
         {name: {"at": {key: value._asdict() for key, value in rows.items()},
+                "against_full": {key: value._asdict() for key, value in gaps[name].items()},
                 "per_step_accuracy": along_steps(runs[name]["extrapolation"])} for name, rows in found.items()},
-        verdict_of(checks, *runs.values()), "; ".join(checks),
-        " ".join(f"{name}: {percent(rows['half'].value)} at T/2, {percent(rows['full'].value)} at T, "
-                 f"{percent(rows['double'].value)} at 2T, {percent(rows['fourfold'].value)} at 4T."
-                 for name, rows in found.items()),
-        checks, seeds_of(*runs.values()))
+        {f"as printed, {check}": met for check, met in asked("as-printed").items()},
+        " ".join(f"{NAMES[name].capitalize()}: {percent(rows['half'].value)} at T/2, {percent(rows['full'].value)} at "
+                 f"T, {percent(rows['double'].value)} at 2T, {percent(rows['fourfold'].value)} at 4T; beyond T it "
+                 f"{words[name]}." for name, rows in found.items()),
+        list(runs.values()), seeds_of(*runs.values()),
+        compared=[[f"{NAMES[name]}: points from T, at T/2, 2T, 4T", "–",
+                   ", ".join(shown(gaps[name][key], 2, 100) for key in ("half", "double", "fourfold"))]
+                  for name in found],
+        beyond={f"in our form, {check}": met for check, met in asked("ours").items()})
 
 
 def shift(units: Units) -> Section:
-    """Do harder images get more steps under the old thresholds, and does a renewed calibration give the depth back?"""
+    """Do old thresholds keep the depth under shift, and does a renewed calibration give it back?"""
     found = units["ours"]["shift"]
-    rows, clean, wish = found["rows"], found["clean"], found["wish"]
-    hardest = [row for row in rows if row["severity"] == max(row["severity"] for row in rows)]
-    checks = {
-        "at the largest severity corrupted images take more steps than clean ones, for every kind":
-            all(row["old"]["mean_depth"]["value"] > clean["mean_depth"]["value"] for row in hardest),
-        "a renewed calibration brings the mean depth within 5 % of what was asked for, for every kind and severity":
-            all(abs(row["renewed"]["mean_depth"]["value"] - wish) <= 0.05 * wish for row in rows),
-        "with the old threshold halting still gains over fixed depth (95 % lower limit of the mean over all "
-        "corruptions > 0)": of_mean([row["old"]["gain"]["value"] for row in rows]).low > 0,
+    rows, clean, wish = found["rows"], measured(found["clean"]["mean_depth"]), found["wish"]
+    hardest, mildest = ([row for row in rows if row["severity"] == extreme] for extreme in (
+        max(row["severity"] for row in rows), min(row["severity"] for row in rows)))
+    old = {id(row): difference(measured(row["old"]["mean_depth"]), clean) for row in rows}
+    gains = [measured(row["old"]["gain"]) for row in rows]
+    checks: dict[str, Check] = {
+        f"old thresholds keep the mean depth within {100 * STEADY:.0f} % at the smallest severity, for every kind":
+            every(_within(old[id(row)], STEADY * clean.value) for row in mildest),
+        "harder images get more steps: at the largest severity more than clean ones, for every kind":
+            every(above(old[id(row)]) for row in hardest),
+    }
+    beyond: dict[str, Check] = {
+        "old thresholds keep the mean depth at the largest severity, too":
+            every(_within(old[id(row)], STEADY * clean.value) for row in hardest),
+        "a renewed calibration brings the mean depth within 5 % of that of clean images, for every kind and severity":
+            every(_within(difference(measured(row["renewed"]["mean_depth"]), clean), 0.05 * clean.value)
+                  for row in rows),
+        "with old thresholds halting gains over fixed depth in more of the cases than it loses (by 95 % limits)":
+            sum(gain.low > 0 for gain in gains) > sum(gain.high < 0 for gain in gains),
     }
     deeper = [row["old"]["mean_depth"]["value"] for row in hardest]
-    gap = difference(measured(clean["accuracy"]), measured(hardest[0]["old"]["accuracy"]))
-    return Section(
-        "Thresholds from a quantile sketch of the scores are robust to drift, and harder images get more steps (§4.4, "
-        "§6.3).",
-        {"statement": "not measured under shift"}, dict(found), verdict_of(checks, units["ours"]), "; ".join(checks),
-        f"Asked for {wish:.1f} steps: clean images take {clean['mean_depth']['value']:.2f}, the most corrupted "
-        f"{min(deeper):.2f} to {max(deeper):.2f} under the old thresholds; the largest noise costs "
-        f"{100 * gap.value:.1f} points.",
-        checks, seeds_of(units["ours"]))
+    return section(
+        "shift", dict(found), checks,
+        f"Asked for {wish:.1f} steps: clean images take {clean.value:.2f}, the least corrupted "
+        f"{min(row['old']['mean_depth']['value'] for row in mildest):.2f} to "
+        f"{max(row['old']['mean_depth']['value'] for row in mildest):.2f}, the most corrupted {min(deeper):.2f} to "
+        f"{max(deeper):.2f} under the old thresholds; {sum(gain.low > 0 for gain in gains)} of {len(gains)} cases gain "
+        f"over fixed depth, {sum(gain.high < 0 for gain in gains)} lose.",
+        [units["ours"]], seeds_of(units["ours"]),
+        compared=[[f"{row['kind']} {row['severity']}: mean depth, accuracy, with old and with renewed thresholds", "–",
+                   "; ".join(f"{row[which]['mean_depth']['value']:.2f}, {percent(row[which]['accuracy']['value'])}"
+                             for which in ("old", "renewed"))] for row in rows], beyond=beyond)
+
+
+def _within(gap: Measured, limit: float) -> Check:
+    """Whether a difference is small, to either side."""
+    return every((below(gap, limit), above(gap, -limit)))
+
+
+def _correlation(unit: Mapping[str, Any]) -> Measured:
+    """The rank correlation of score and loss at half depth, turned so that above 0 is as it should be."""
+    found = unit["score_and_loss"][max(0, unit["depth"] // 2 - 1)]
+    value = 0.0 if found is None else found
+    middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.06 * NORMAL / math.sqrt(max(4, unit["images"]) -
+                                                                                          3)
+    return Measured(value, math.tanh(middle - half), math.tanh(middle + half), unit["images"])
 
 
 def _chosen(unit: Mapping[str, Any], fraction: float) -> dict[str, Any]:
@@ -145,6 +206,7 @@ def _row(unit: Mapping[str, Any], policy: str, fraction: float) -> dict[str, Any
 
 
 def _accuracy_rises(rows: list[dict[str, Any]]) -> bool:
+    """No fall of more than a standard error, and the largest above the smallest with 95 %."""
     values = [measured(row["accuracy"]) for row in rows]
     error = max((value.high - value.low) / (2 * NORMAL) for value in values)
     return is_rising([value.value for value in values], error) and difference(values[-1], values[0]).low > 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from frost.analysis.intervals import Measured, of_mean, of_share
+from frost.analysis.claims.stated import CLAIMS, NUMBERS
+from frost.analysis.intervals import NORMAL, Measured, of_mean, of_share
 
 Verdict = Literal["holds", "holds in part", "does not hold here", "cannot be tested at this scale"]
 Units = Mapping[str, Mapping[str, Any]]    # by name, what was measured
+Check = bool | None                        # met, missed, or not decided by what was measured
+Checks = Mapping[str, Check]
 
 
 class Section(NamedTuple):
@@ -21,23 +24,75 @@ class Section(NamedTuple):
     verdict: Verdict
     rule: str                 # from which the verdict follows
     finding: str              # in a sentence, with the figures
-    checks: dict[str, bool]   # the parts of the rule, and whether each is met
+    checks: Checks            # the parts of the rule: what the paper says
     seeds: list[int]
-    sanity: Mapping[str, bool] = MappingProxyType({})    # what must be so by construction; no part of the verdict
+    compared: Sequence[Sequence[str]] = ()                 # a line each: what, the paper's number, ours
+    beyond: Checks = MappingProxyType({})                  # what a reader asks next; no part of the verdict
+    sanity: Mapping[str, bool] = MappingProxyType({})      # what must be so by construction; no part of the verdict
 
 
-RULE = "holds if every part is met, does not hold here if none is, else holds in part; cannot be tested where a " \
-       "model that it needs diverged or is not well above chance"
-CHANCES = 3.0    # times chance: a model below learned too little to say anything
+CHANCES = 5.0    # times chance: a model below learned too little to say anything
+RULE = "holds if every part is met, does not hold here if none is, else in part. A part is not decided where the " \
+       "95 % interval lies on both sides of its limit; where none is decided, where a model that it cannot do " \
+       f"without diverged, or where one stays below {CHANCES:.0f} times chance, it cannot be tested"
+CLOSE = 1 / 30   # of an accuracy: two points of 60 %
 
 
-def verdict_of(checks: Mapping[str, bool], *runs: Mapping[str, Any]) -> Verdict:
+def section(name: str, ours: dict[str, Any], checks: Checks, finding: str, runs: Sequence[Mapping[str, Any]],
+            seeds: list[int], **more: Any) -> Section:
+    """A section with its verdict; `runs` are those that must have learned something."""
+    return Section(CLAIMS[name], dict(NUMBERS[name]), ours, verdict_of(checks, *runs), "; ".join(checks), finding,
+                   checks, seeds, **more)
+
+
+def untested(name: str, why: str, seeds: list[int]) -> Section:
+    """A section that lacks what it cannot do without."""
+    return Section(CLAIMS[name], dict(NUMBERS[name]), {"why": why}, "cannot be tested at this scale",
+                   "every training that it needs must stay finite", why, {}, seeds)
+
+
+def verdict_of(checks: Checks, *runs: Mapping[str, Any]) -> Verdict:
     """All parts met: holds; none: does not; else in part. Runs that learned next to nothing cannot tell."""
-    if not checks or not all(learned(run) for run in runs):
+    decided = [met for met in checks.values() if met is not None]
+    if not decided or not all(learned(run) for run in runs):
         return "cannot be tested at this scale"
-    if all(checks.values()):
-        return "holds"
-    return "holds in part" if any(checks.values()) else "does not hold here"
+    if not any(decided):
+        return "does not hold here"
+    return "holds" if all(checks.values()) else "holds in part"
+
+
+def above(gap: Measured, limit: float = 0.0) -> Check:
+    """Whether a number lies above a limit; not decided where its interval lies on both sides."""
+    if gap.low > limit:
+        return True
+    return False if gap.high <= limit else None
+
+
+def below(gap: Measured, limit: float = 0.0) -> Check:
+    """The same the other way round."""
+    return above(Measured(-gap.value, -gap.high, -gap.low, gap.n), -limit)
+
+
+def every(checks: Iterable[Check]) -> Check:
+    """Met if all are; missed if one is; else not decided."""
+    found = list(checks)
+    if any(met is False for met in found):
+        return False
+    return None if any(met is None for met in found) else True
+
+
+def close_to(gap: Measured, accuracy: float) -> Check:
+    """Whether a difference of accuracies is at worst a small loss."""
+    return above(gap, -CLOSE * accuracy)
+
+
+def seeds_differ_by(values: Sequence[float]) -> float | None:
+    """What two runs of one kind differ by at most in 95 % of the cases; None where there is one run only."""
+    if len(values) < 2:
+        return None
+    centre = sum(values) / len(values)
+    deviation = (sum((value - centre) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+    return float(NORMAL * 2**0.5 * deviation)
 
 
 def learned(run: Mapping[str, Any]) -> bool:
@@ -79,3 +134,9 @@ def percent(share: float) -> str:
 def points(share: float) -> str:
     """0.0123 → +1.23 points."""
     return f"{100 * share:+.2f} points"
+
+
+def shown(number: Measured, digits: int = 2, factor: float = 1.0) -> str:
+    """1.23 [1.20, 1.26]."""
+    value, low, high = (f"{factor * part:.{digits}f}" for part in number[:3])
+    return value if number.n == 1 else f"{value} [{low}, {high}]"

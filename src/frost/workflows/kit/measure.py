@@ -25,7 +25,7 @@ from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig
 from frost.training.evaluate import frozen, run_frozen
 from frost.training.logbook import read
-from frost.training.objective import objective
+from frost.training.objective import objective, step_losses
 from frost.training.records import LOGBOOK, PROBES
 from frost.workflows.dataset import batches_of
 from frost.workflows.kit.adaptive import with_intervals
@@ -41,7 +41,18 @@ def outcome(model: IterativeModel, calibration: Calibration | None, test: Images
     rows = [] if calibration is None else _at_quantiles(trajectory, test.labels, calibration)
     return {"images": len(test), "depth": trajectory.depth, "classes": trajectory.outputs.shape[2],
             "per_step_accuracy": per_step_accuracy(trajectory.outputs, test.labels),
-            "rows": rows, "score_deviation": trajectory.scores.double().std(correction=0).item()}
+            "rows": rows, "score_deviation": trajectory.scores.double().std(correction=0).item(),
+            "score_and_loss": _rank_correlation(-trajectory.score_logits, step_losses(trajectory.outputs,
+                                                                                     test.labels))}
+
+
+def _rank_correlation(first: Tensor, second: Tensor) -> list[float | None]:
+    """Spearman's, over images, for each step, (b, t), (b, t) → T numbers; None where all are alike."""
+    ranks = [values.double().argsort(dim=0).argsort(dim=0).double() for values in (first, second)]
+    centred = [values - values.mean(dim=0) for values in ranks]
+    found = (centred[0] * centred[1]).sum(dim=0) / (centred[0].norm(dim=0) * centred[1].norm(dim=0)).clamp_min(1e-300)
+    is_flat = (first == first[:1]).all(dim=0) | (second == second[:1]).all(dim=0)
+    return [None if flat else value for value, flat in zip(found.tolist(), is_flat.tolist(), strict=True)]
 
 
 def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibration) -> list[dict[str, Any]]:
@@ -76,11 +87,13 @@ def extrapolation(model: IterativeModel, test: Images) -> dict[str, Any]:
         for images, labels in zip(batches_of(test), test.labels.split(256), strict=True):
             outputs = model(images, depth=4 * model.depth, keep_states=False).outputs
             hits.append(outputs.argmax(dim=-1) == labels[:, None])
-    right = torch.cat(hits).double().mean(dim=0).tolist()
-    depth = model.depth
+    each, depth = torch.cat(hits).double(), model.depth
+    right = each.mean(dim=0).tolist()
+    places = {"half": max(1, depth // 2), "full": depth, "double": 2 * depth, "fourfold": 4 * depth}
     return {"per_step_accuracy": right, "images": len(test),
-            "at": {name: right[steps - 1] for name, steps in
-                   (("half", max(1, depth // 2)), ("full", depth), ("double", 2 * depth), ("fourfold", 4 * depth))}}
+            "at": {name: right[steps - 1] for name, steps in places.items()},
+            "against_full": {name: of_mean((each[:, steps - 1] - each[:, depth - 1]).numpy())._asdict()
+                             for name, steps in places.items() if name != "full"}}
 
 
 def over_training(run: Path) -> dict[str, Any]:

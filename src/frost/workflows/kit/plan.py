@@ -41,8 +41,7 @@ def units_of(scale: Scale) -> dict[str, Unit]:
     for seed in scale.seeds:
         for model in MODELS:
             units += [_of_grid(scale, model, reduce, seed) for reduce in REDUCES]
-    folded = with_model(_without_ranks(base), architecture="basic-ssm", folded_start=True)
-    units.append(Unit(name=f"{FOLDED}-none-s0", run=folded, wants=frozenset({"geometry"})))
+    units += [_of_grid(scale, FOLDED, reduce, scale.seeds[0]) for reduce in REDUCES]
     units += [Unit(name=f"{model}-untrained", run=with_model(base, architecture=model), is_trained=False,
                    wants=frozenset({"geometry"})) for model in ("vanilla", "basic-ssm", "frost")]
     units += [Unit(name=f"frost-hurst-{hurst:g}", run=with_model(base, hurst=hurst),
@@ -71,14 +70,16 @@ def needed_by(section: str, scale: Scale) -> list[str]:
     seeds, base = scale.seeds, "frost-mean-s0"
     geometry = [f"{model}-none-s{seed}" for model in ("vanilla", "basic-ssm", "frost") for seed in seeds]
     geometry += [f"frost-mean-s{seed}" for seed in seeds]
-    geometry += [f"{FOLDED}-none-s0", "vanilla-untrained", "basic-ssm-untrained", "frost-untrained"]
+    geometry += [f"{FOLDED}-none-s{seeds[0]}", "vanilla-untrained", "basic-ssm-untrained", "frost-untrained"]
     return {
         "consistency": geometry, "dimension": [*geometry, *(f"frost-hurst-{hurst:g}" for hurst in HURSTS)],
-        "lambda": [base, *(f"frost-hurst-{hurst:g}" for hurst in HURSTS), "frost-learned-hurst"],
+        "lambda": [*(f"frost-mean-s{seed}" for seed in seeds), *(f"frost-hurst-{hurst:g}" for hurst in HURSTS),
+                   "frost-learned-hurst"],
         "halting": ["ours", base],
         "losses": [base, "frost-anchoring", "frost-relative"],
         "complexity": ["complexity", "ours"],
-        "collapse": [f"{model}-{reduce}-s{seed}" for seed in seeds for model in MODELS for reduce in REDUCES],
+        "collapse": [f"{model}-{reduce}-s{seed}" for seed in seeds for model in MODELS for reduce in REDUCES] +
+        [f"{FOLDED}-{reduce}-s{seeds[0]}" for reduce in REDUCES],
         "theory": [base, "frost-gated", "frost-contractive", "frost-theorem"],
         "supervision": [base, "frost-deep", "frost-random"],
         "rules": ["ours", base, *(f"frost-depth-{smaller}" for smaller in smaller_depths(scale.base.model.depth))],
@@ -103,10 +104,12 @@ def chosen_units(sections: Iterable[str], scale: Scale) -> list[Unit]:
 
 def _of_grid(scale: Scale, model: str, reduce: str, seed: int) -> Unit:
     """One training of the collapse grid; those without ranks and FROST with their mean serve Table 1 as well."""
-    run = with_model(scale.base, architecture=model)
+    run = with_model(scale.base, architecture="basic-ssm", folded_start=True) if model == FOLDED else \
+        with_model(scale.base, architecture=model)
     run = _without_ranks(run) if reduce == "none" else with_halting(run, reduce=reduce)
     wants: set[Want] = {"conflict"}
-    if (model, reduce) in {("vanilla", "none"), ("basic-ssm", "none"), ("frost", "none"), ("frost", "mean")}:
+    if (model, reduce) in {("vanilla", "none"), ("basic-ssm", "none"), (FOLDED, "none"), ("frost", "none"),
+                           ("frost", "mean")}:
         wants.add("geometry")
     if (model, reduce, seed) == ("frost", "mean", scale.seeds[0]):
         wants |= {"theory", "extrapolation", "rules"}

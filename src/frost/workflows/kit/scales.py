@@ -49,7 +49,7 @@ def as_printed(run: RunConfig) -> RunConfig:
 def _smoke() -> Scale:
     run = recipe("digits")
     small = replace(run, model=replace(run.model, channels=32, bottleneck=16),
-                    train=replace(run.train, epochs=8, validate_every=8))
+                    train=replace(run.train, epochs=7, validate_every=7))
     return Scale(name="smoke", base=as_printed(small), ours=small, seeds=(0, 1, 2, 3, 4),
                  backbones=("resnet-8px", "vit-8px"), paths=256, probes=2)
 

@@ -18,7 +18,8 @@ from frost.data.splits import Images
 ASCENTS = 25           # of the search for the pair that is pulled apart the most
 POWER = 25             # iterations for a largest singular value
 FAR = 8                # times T: how long a state may take to come to rest
-RESTED = 1e-6          # of its length: what a state at rest may still move
+RESTED = 1e-3          # of its first move: what a state at rest may still move; 0.9 to the power of 8T for T = 8
+SCALES = (0.1, 0.3, 0.6, 1.0)    # λ at which the spectrum of a step is looked at
 
 
 def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
@@ -35,20 +36,40 @@ def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
     last = path[twin.depth]
     pair = worst_pair(step, last, ascents=ASCENTS)
     moves = [(after - before).flatten(1).norm(dim=1) for before, after in itertools.pairwise(path)]
-    whole = [_jacobian(twin, start, row, twin.depth) for row in range(len(images))]
+    rows = range(len(images))
+    at_end = _spectrum(twin, start, last)
     return {"lipschitz": bound, "worst_expansion": pair.ratio,
             "expansion_between_images": _between_images(twin, start, last),
-            "jacobian_at_end": [jacobian_norm(_step_of(twin, _row(start, row)), last[row : row + 1], iterations=POWER)
-                                for row in range(len(images))],
-            "mean_square_at_end": [_mean_square(_step_of(twin, _row(start, row)), last[row : row + 1])
-                                   for row in range(len(images))],
-            "jacobian_of_all_steps": whole,
+            "jacobian_at_end": at_end["largest"], "mean_square_at_end": at_end["mean_square"],
+            "jacobian_of_all_steps": [_jacobian(twin, start, row, start.hidden, twin.depth) for row in rows],
+            "jacobian_from_first": [_jacobian(twin, start, row, path[1], twin.depth - 1) for row in rows],
             "gradient_bound": None if bound is None else bound**twin.depth,
             "move_ratio": [float((later / earlier.clamp_min(1e-300)).mean()) for earlier, later in
                            itertools.pairwise(moves)],
-            "rests": bool((moves[-1] <= RESTED * path[-1].flatten(1).norm(dim=1)).all()),
+            "last_move": float((moves[-1] / moves[0].clamp_min(1e-300)).max()),
+            "rests": bool((moves[-1] <= RESTED * moves[0]).all()),
             "scale": float(twin.scale.value) if isinstance(twin, Frost) else None,
-            **_errors(path, moves[0], bound, twin.depth)}
+            **_errors(path, moves[0], bound, twin.depth), "by_scale": _by_scale(twin, start, last)}
+
+
+def _spectrum(model: IterativeModel, start: State, hidden: Tensor) -> dict[str, list[float]]:
+    """The largest singular value and the mean square of all, of the Jacobian of a step at these states."""
+    maps = [(_step_of(model, _row(start, row)), hidden[row : row + 1]) for row in range(len(hidden))]
+    return {"largest": [jacobian_norm(step, state, iterations=POWER) for step, state in maps],
+            "mean_square": [_mean_square(step, state) for step, state in maps]}
+
+
+def _by_scale(model: IterativeModel, start: State, hidden: Tensor) -> list[dict[str, Any]]:
+    """The same at the same states under other λ, all else as trained; of the paper's own form only."""
+    if not isinstance(model, Frost) or model.scale.form != "exp":
+        return []
+    kept, rows = model.scale.raw.clone(), []
+    with torch.no_grad():
+        for scale in SCALES:
+            model.scale.raw.fill_(math.log(scale))
+            rows.append({"scale": scale, **_spectrum(model, start, hidden)})
+        model.scale.raw.copy_(kept)
+    return rows
 
 
 def _mean_square(step: StateMap, hidden: Tensor, probes: int = 8) -> float:
@@ -79,17 +100,16 @@ def _between_images(model: IterativeModel, start: State, last: Tensor) -> list[f
         return expansion(step, last, last.roll(1, dims=0)).tolist()
 
 
-def _jacobian(model: IterativeModel, start: State, row: int, depth: int) -> float:
-    """‖∂h_T / ∂h_0‖ for one image (36)–(39)."""
-    own = _row(start, row)
-    one = _step_of(model, own)
+def _jacobian(model: IterativeModel, start: State, row: int, hidden: Tensor, depth: int) -> float:
+    """‖∂h_T / ∂h_0‖ for one image (36)–(39), or from a later state, after `depth` steps from it."""
+    one = _step_of(model, _row(start, row))
 
     def all_steps(hidden: Tensor) -> Tensor:
         for _ in range(depth):
             hidden = one(hidden)
         return hidden
 
-    return jacobian_norm(all_steps, own.hidden, iterations=POWER)
+    return jacobian_norm(all_steps, hidden[row : row + 1], iterations=POWER)
 
 
 def _row(state: State, row: int) -> State:

@@ -25,7 +25,7 @@ from frost.workflows.train import train
 from frost.zoo.registry import build
 
 UNITS, RUNS = "units", "runs"
-FORM = 2    # of what a unit's file holds; it changes with the names and shapes of its numbers
+FORM = 3    # of what a unit's file holds; it changes with the names and shapes of its numbers
 
 
 def unit_file(out: Path, name: str) -> Path:
