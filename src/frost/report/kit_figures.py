@@ -37,7 +37,7 @@ def _consistency(paper: Values, ours: Values, _: Values) -> Any:
                               [min(1, m + d) for m, d in zip(means, spread, strict=True)], color=_colour(name),
                               alpha=0.12, lw=0)
     here.set(xlabel="step t ÷ T (shaded: ± one deviation over images)", ylabel="cosine of $h_t$ to $h_T$",
-             xlim=(0, 1.02))
+             xlim=(0, 1.02), ylim=(0, 1.03))
     legend_above(here)
     for index, name in enumerate(("vanilla", "basic-ssm", "frost")):
         there.plot([step / paper["depth"] for step in paper["steps"]], [row["mean"] for row in paper[name]], "-",

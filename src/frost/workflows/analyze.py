@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from frost.analysis.consistency import random_walk
+from frost.analysis.curves import seen_with
 from frost.checkpoint import load
 from frost.report.tables import percent, table
 from frost.workflows.dataset import data_of
@@ -56,13 +57,17 @@ def text(result: Analysis) -> str:
     size, fit = result.geometry["dimension"], result.geometry["r_squared"]
     lines = [f"Minkowski dimension of the path: {size['value']:.3f} [{size['low']:.3f}, {size['high']:.3f}] over "
              f"{size['n']} images, R² = {fit['value']:.3f}, boxes from 1/2 to {result.geometry['smallest_box']:.2f} of "
-             "its extent; biased with so few points, see the guide.",
+             f"its extent. With {result.depth} points a line gives {seen_with('line', result.depth).value:.3f} and a "
+             f"Koch curve of 1.262 {seen_with('koch', result.depth).value:.3f}.",
              f"Increments grow as |t − s|^{result.geometry['exponent']['value']:.2f}."]
     if result.theory:
         bound = result.theory["lipschitz"]
         promise = "no bound is promised" if bound is None else f"the proven bound is {bound:.3f}"
-        lines.append(f"Largest expansion of a step that ascent found: {result.theory['worst_expansion']:.3f}; "
-                     f"{promise}. States {'come' if result.theory['rests'] else 'do not come'} to rest.")
+        largest = max(result.theory["worst_expansion"], *result.theory["jacobian_at_end"])
+        lines.append(f"Largest expansion of a step that was found: {largest:.3f}; {promise}. States "
+                     f"{'come' if result.theory['rests'] else 'do not come'} to rest.")
+        if result.theory["scale"] is not None:
+            lines.append(f"λ = {result.theory['scale']:.3f}.")
     if result.extrapolation is not None:
         at = result.extrapolation["at"]
         lines.append(f"Accuracy at T/2, T, 2T and 4T steps: {percent(at['half'])}, {percent(at['full'])}, "

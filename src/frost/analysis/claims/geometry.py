@@ -17,8 +17,7 @@ from frost.analysis.claims.verdict import (
     shown,
 )
 from frost.analysis.consistency import is_rising, random_walk
-from frost.analysis.curves import KNOWN, known_curve
-from frost.analysis.dimension import box_dimension
+from frost.analysis.curves import KNOWN, seen_with
 from frost.analysis.intervals import NORMAL, Measured, difference, exact, of_mean
 from frost.analysis.published import DIMENSION, TABLE_1
 
@@ -26,7 +25,6 @@ GROUPS = {"vanilla": "vanilla-none-", "basic-ssm": "basic-ssm-none-", "basic-ssm
           "frost-unranked": "frost-none-", "frost": "frost-mean-"}
 UNTRAINED = ("vanilla-untrained", "basic-ssm-untrained", "frost-untrained")
 SLACK = 0.005    # of a cosine: a fall that small is not called one
-GRIDS = 8        # of boxes, at random, over which the estimate for a known curve spreads
 PAPER_GAP = DIMENSION["frost"] - DIMENSION["basic-ssm"]
 
 
@@ -85,7 +83,7 @@ def dimension(units: Units) -> Section:
     groups = _groups(units)
     found = {name: _measured(runs, "dimension") for name, runs in groups.items()}
     depth = _depth(groups["frost"])
-    known = {name: {str(count): _known(name, count) for count in (depth, 16, 1000)} for name in KNOWN}
+    known = {name: {str(count): seen_with(name, count) for count in (depth, 16, 1000)} for name in KNOWN}
     few = {name: known[name][str(depth)].value for name in ("line", "koch")}
     bias = max(abs(few[name] - KNOWN[name]) for name in few)
     seen = (few["koch"] - few["line"]) / (KNOWN["koch"] - KNOWN["line"])    # of a true difference, with T points
@@ -179,9 +177,3 @@ def _measured(runs: list[Any], what: str) -> Measured:
     if len(runs) > 1:
         return of_mean([run["geometry"][what]["value"] for run in runs])
     return Measured(**runs[0]["geometry"][what])
-
-
-def _known(name: str, count: int) -> Measured:
-    """What the estimator gives for a curve of known dimension with that many points, over grids at random."""
-    path = known_curve(name, count)[None]
-    return of_mean([box_dimension(path, seed).value.item() for seed in range(GRIDS if count < 100 else 3)])
