@@ -6,8 +6,7 @@
 
 Depths are drawn before the clock starts, in the shares of the run's calibration or, for an untrained model, of a normal
 with the paper's mean and deviation (`analysis.draws`). They are executed, not multiplied: each image carries its own
-limit, and the exit test runs after every step as it would for a threshold. All candidates take turns within one
-process, and the best round of each counts.
+limit, and the exit test runs after every step as it would for a threshold. The best round of each candidate counts.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from torch import Tensor
 
 from frost.analysis.complexity import measure
 from frost.analysis.draws import in_shares, normal_depths
+from frost.analysis.published import DEPTHS
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, autocast, device_of
@@ -41,7 +41,6 @@ from frost.workflows.calibrate import cost_of
 from frost.workflows.progress import progress
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
-PAPER = {"resnet": (7.56 / 16, 2.83 / 16), "vit": (4.53 / 12, 2.34 / 12)}   # mean and deviation, of T (§6.5)
 BASELINES: tuple[Architecture, ...] = ("vanilla", "recurrent", "basic-ssm")
 NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
 
@@ -150,7 +149,7 @@ def _subject(name: Path | str, mean_depth: float | None,
     if config.architecture not in ("frost", "basic-ssm", "recurrent"):
         raise ValueError(f"{name} has weights of its own for each step and is always run as the baseline; bench "
                          f"frost-{str(name).split('-', 1)[1]}.")
-    mean, deviation = (config.depth * part for part in PAPER[config.backbone])
+    mean, deviation = (config.depth * part for part in DEPTHS[config.backbone])
     mean = mean if mean_depth is None else mean_depth
     shares = normal_depths(mean, deviation, config.depth)
     return (build(config, seed=seed), config, lambda count: in_shares(shares, count, generator),
@@ -186,7 +185,8 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
             if number < 2 or timed.seconds < streams[candidate].seconds:
                 streams[candidate] = timed
     at_full = cost.at(model.depth)
-    rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0, _full_flops(other, config),
+    rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0,
+                measure(other, config.image_channels, config.image_size).flops_full_depth_cached,
                 float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
     for candidate, timed in streams.items():
         own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)
@@ -222,10 +222,6 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
         return Timed(seconds, seconds, count, flops, answered - read)
     return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
-
-
-def _full_flops(model: IterativeModel, config: ModelConfig) -> float:
-    return measure(model, config.image_channels, config.image_size).flops_full_depth_cached
 
 
 def _full_rate(model: IterativeModel, images: Tensor, precision: Precision) -> float:
@@ -296,8 +292,8 @@ def text(result: Bench) -> str:
              si(row.flops_per_image, "FLOP"), f"{row.p50:.3f}", f"{row.p99:.3f}",
              *("" if ratio is None else f"{ratio:.2f}" for ratio in (row.versus_vanilla, row.versus_vanilla_whole))]
             for row in result.rows]
-    header = ["model", "executor", "batch", "precision", "images/s", "speed-up", "ideal", "efficiency", "with drain",
-              "FLOPs that ran", "p50 s", "p99 s", "÷ vanilla", "with drain"]
+    header = ("model", "executor", "batch", "precision", "images/s", "speed-up", "ideal", "efficiency", "with drain",
+              "FLOPs that ran", "p50 s", "p99 s", "÷ vanilla", "with drain")
     return "\n".join([
         f"{result.model} · depth {result.depth} · depths from {result.depths}: {result.mean_depth:.2f} ± "
         f"{result.deviation:.2f} · {result.threads} threads", "", table(header, body), "",
