@@ -176,8 +176,9 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
     full = dict.fromkeys(models, 0.0)
     streams: dict[Candidate, Timed] = {}
     for number in range(rounds + 1):     # the first round warms up, on fewer images
+        lasts = max((timed.seconds for timed in streams.values()), default=0.0) if number else 0.0
         for key, other in models.items():
-            full[key] = max(full[key] * (number > 1), _full_rate(other, images, precision))
+            full[key] = max(full[key] * (number > 1), _full_rate(other, images, precision, lasts))
         for candidate in candidates:
             engine = Engine(model, NEVER, candidate.executor, batch, precision=precision, drain=candidate.drain,
                             caches_first=candidate.caches_first)
@@ -224,18 +225,17 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
 
 
-def _full_rate(model: IterativeModel, images: Tensor, precision: Precision) -> float:
-    """Images per second of the plain loop: begin, T steps, one reading."""
-    device = device_of(model)
-
-    def once() -> None:
-        with torch.no_grad(), autocast(precision, device):
+def _full_rate(model: IterativeModel, images: Tensor, precision: Precision, lasts: float) -> float:
+    """Images per second of the plain loop, begin, T steps, one reading, over as many seconds as a stream lasts."""
+    device, done, started = device_of(model), 0, time.perf_counter()
+    with torch.no_grad(), autocast(precision, device):
+        while not done or time.perf_counter() - started < lasts:
             state = model.begin(images.to(device))
             for _ in range(model.depth):
                 state = model.step(state)
             model.read(state)
-
-    return len(images) / _best_seconds(once, rounds=1)
+            done += len(images)
+    return done / (time.perf_counter() - started)
 
 
 def _best_seconds(action: Callable[[], None], least: float = 0.5, rounds: int = 3) -> float:
