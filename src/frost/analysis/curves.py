@@ -7,11 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from frost.analysis.dimension import box_dimension
-from frost.analysis.intervals import Measured, of_mean
-
 KOCH = math.log(4) / math.log(3)
-GRIDS = 8    # of boxes, at random, over which an estimate spreads
 KNOWN = {"line": 1.0, "koch": KOCH, "square": 2.0}    # by name, the true dimension
 
 
@@ -29,12 +25,6 @@ def known_curve(name: str, points: int, channels: int = 2, seed: int = 0) -> Ten
     generator = torch.Generator().manual_seed(seed)
     turn, _ = torch.linalg.qr(torch.randn(channels, channels, generator=generator, dtype=torch.double))
     return picked @ turn[:2]
-
-
-def seen_with(name: str, count: int) -> Measured:
-    """What the box-counting estimator gives for a curve of known dimension with that many points, over random grids."""
-    path = known_curve(name, count)[None]
-    return of_mean([box_dimension(path, seed).value.item() for seed in range(GRIDS if count < 100 else 3)])
 
 
 def _line() -> Tensor:

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from frost.analysis.claims.known import seen_with
 from frost.analysis.consistency import random_walk
-from frost.analysis.curves import seen_with
 from frost.checkpoint import load
 from frost.report.tables import percent, table
 from frost.workflows.dataset import data_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frost.analysis.claims.known import seen_with
 from frost.analysis.claims.verdict import (
     Check,
     Section,
@@ -17,7 +18,7 @@ from frost.analysis.claims.verdict import (
     shown,
 )
 from frost.analysis.consistency import is_rising, random_walk
-from frost.analysis.curves import KNOWN, seen_with
+from frost.analysis.curves import KNOWN
 from frost.analysis.intervals import NORMAL, Measured, difference, exact, of_mean
 from frost.analysis.published import DIMENSION, TABLE_1
 
