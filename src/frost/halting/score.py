@@ -12,8 +12,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from frost.core.precision import at_least_float32
-
 Sees = Literal["state", "output"]    # what a score looks at: the state (the paper), or the output as well
 
 
@@ -62,7 +60,7 @@ def decidedness(output: Tensor) -> Tensor:
 
     Made of row-wise kernels only, whose rounding does not depend on where in a batch an image lies.
     """
-    output = at_least_float32(output)
+    output = output.to(torch.promote_types(output.dtype, torch.float32))    # double stays
     logs, chances = output.log_softmax(dim=-1), output.softmax(dim=-1)
     first, second = chances.topk(2, dim=-1).values.unbind(dim=-1)
     entropy = (chances * logs).nan_to_num(nan=0.0).sum(dim=-1)     # 0 · log 0 is 0
