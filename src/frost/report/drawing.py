@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+Values = Mapping[str, Any]    # a section's, as `results.json` keeps them
 COLOURS = {"frost": "#0072B2", "ours": "#0072B2", "as-printed": "#D55E00", "vanilla": "#D55E00", "recurrent": "#E69F00",
            "basic-ssm": "#009E73", "basic-ssm-folded": "#CC79A7", "frost-unranked": "#56B4E9",
            "untrained": "#888888", "paper": "#333333"}
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#888888")
+TITLES = {"frost": "FROST", "vanilla": "Vanilla", "basic-ssm": "BasicSSM", "recurrent": "Recurrent",
+          "basic-ssm-folded": "BasicSSM from a folded FROST",
+          "frost-unranked": "FROST without ranks", "frost-untrained": "FROST, untrained",
+          "vanilla-untrained": "Vanilla, untrained", "basic-ssm-untrained": "BasicSSM, untrained",
+          "random-walk": "random walk", "ours": "our form", "as-printed": "as printed"}
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 WIDTH = 5.4    # inches: at this width the text of a figure is readable on a phone
 
@@ -26,6 +32,13 @@ def panels(rows: int, height: float = 3.3) -> tuple[Any, Sequence[Any]]:
         cell.grid(alpha=0.25)
         cell.spines[["top", "right"]].set_visible(False)
     return figure, list(axes[:, 0])
+
+
+def colour_of(name: str) -> str:
+    """A model's colour, the same in every picture; null models are grey."""
+    if name in COLOURS:
+        return COLOURS[name]
+    return {"random-walk": COLOURS["paper"], "frost-untrained": COLOURS["untrained"]}.get(name, "#B0B0B0")
 
 
 def legend_above(axes: Any, columns: int = 2) -> None:

@@ -24,8 +24,8 @@ from frost.analysis.claims import abstract, cost, geometry, scaling, stopping, t
 from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of, untested
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
-from frost.report.kit_figures import figure_files
 from frost.report.page import page
+from frost.report.pictures import figure_files
 from frost.report.tables import table
 from frost.training.loop import fit, steps_in
 from frost.workflows.dataset import open_data

@@ -169,7 +169,7 @@ def _over(runs: list[Any], which: str, what: str, step: int) -> Measured:
     if len(values) > 1 or what != "mean":
         return of_mean(values)
     table = runs[0]["geometry"][which]
-    half = 1.96 * table["deviation"][step] / table["images"] ** 0.5
+    half = NORMAL * table["deviation"][step] / table["images"] ** 0.5
     return Measured(values[0], values[0] - half, values[0] + half, table["images"])
 
 

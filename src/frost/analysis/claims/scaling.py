@@ -124,7 +124,7 @@ def theory(units: Units) -> Section:
         f"{max(residual['jacobian_from_first']):.3g}, and the move of step 8T is {residual['last_move']:.2g} of the "
         "first.", [rules["residual"]], seeds_of(*rules.values()),
         compared=[[f"{name}: largest expansion of a step", "below 1", f"{largest[name]:.3f}"] for name in found] +
-                 [[f"{name}: ‖∂h_T / ∂h_1‖, largest", "at most L^T", f"{max(row['jacobian_from_first']):.3g}"]
+                 [[f"{name}: ‖∂h_T / ∂h_1‖, largest", "at most L^(T−1)", f"{max(row['jacobian_from_first']):.3g}"]
                   for name, row in found.items()], beyond=beyond, sanity=sanity)
 
 
