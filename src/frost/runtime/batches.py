@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-import torch
-
 from frost.runtime.scheduler import Item
 from frost.runtime.stepper import Live, Result, Stepper
 
@@ -54,6 +52,6 @@ def _collect(live: Live, places: list[int], items: Sequence[Item], answers: dict
     answers.update(zip((places[row] for row in rows), results, strict=True))
     alive = [row for row, place in enumerate(places) if place not in answers]
     if shrinks and alive and len(places) - len(alive) >= max(1, WORTH * len(places)):
-        live = live.taken(torch.tensor(alive, device=live.steps.device))
-        places = [places[row] for row in alive]
+        live, order = live.shrunk_to(alive)
+        places = [places[row] for row in order]
     return places, live

@@ -26,6 +26,7 @@ from frost.runtime.scheduler import Item, Scheduler
 from frost.runtime.stepper import Live, Result, Stepper
 
 Drain = Literal["constant", "compact"]
+LONG = 2**14    # numbers in a row that is copied by itself
 
 
 class Session:
@@ -138,7 +139,11 @@ class Session:
         device = self._stepper.device
         rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
         for target, source in zip(self._live.tensors(), self._stage.tensors(), strict=True):
-            target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
+            if device.type == "cpu" and target[0].numel() >= LONG:
+                for row, slot in moves:    # each row is copied once, not twice
+                    target[slot].copy_(source[row])
+            else:
+                target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
 
     def _harvest(self) -> list[Result]:
         """The answers of slots that are done."""

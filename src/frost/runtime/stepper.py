@@ -66,6 +66,26 @@ class Live:
         """Some of its images, as a smaller batch."""
         return self.mapped(lambda part: part.index_select(0, rows))
 
+    def shrunk_to(self, rows: list[int]) -> tuple[Live, list[int]]:
+        """Some of its images, as a smaller batch in the same memory, and which row each of its places holds now.
+
+        Rows in front stay; those behind move into the gaps, so that no more rows are copied than have left.
+        """
+        count, staying = len(rows), set(rows)
+        order, behind = list(range(count)), iter([row for row in rows if row >= count])
+        gaps = [place for place in order if place not in staying]
+        for place in gaps:
+            order[place] = next(behind)
+        to, origin = (torch.tensor(part, dtype=torch.long, device=self.steps.device)
+                      for part in (gaps, [order[place] for place in gaps]))
+
+        def moved(part: Tensor) -> Tensor:
+            if gaps:
+                part = part.contiguous()    # what a model has expanded over the batch has no rows of its own
+                part.index_copy_(0, to, part.index_select(0, origin))
+            return part[:count]
+        return self.mapped(moved), order
+
     def results(self, rows: list[int], keys: list[Any], late: list[bool]) -> list[Result]:
         """The answers in some rows, and whether each is what it had at its deadline; one copy to the CPU for all."""
         if not rows:
