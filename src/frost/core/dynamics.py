@@ -66,7 +66,10 @@ def refine(hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tenso
 
     h_{t+1} = h_t + λ A(h_t) + B_λ(x)        (14), (15)
     """
-    return hidden + scale.value * change + drive
+    moved = scale.value * change
+    if moved.dtype == hidden.dtype == drive.dtype and moved.shape == hidden.shape == drive.shape:
+        return moved.add_(hidden).add_(drive)    # the same bits, in memory that is at hand
+    return hidden + moved + drive
 
 
 class UpdateRule(nn.Module, ABC):

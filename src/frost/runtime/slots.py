@@ -144,6 +144,8 @@ class Session:
                     target[slot].copy_(source[row])
             else:
                 target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
+        if not self.scheduler.staged:
+            self._stage = None    # its memory, still in the processor's cache, serves the next step
 
     def _harvest(self) -> list[Result]:
         """The answers of slots that are done."""
