@@ -50,18 +50,19 @@ class RunConfig:
                              "compares a step with the last one; got 1.")
         if self.halting.refit and self.halting.calibrate == "last-epoch":
             raise ValueError("halting.refit teaches the score after the last epoch; halting.calibrate must be held-out "
-                             "then, got last-epoch.")
+                             "then, got last-epoch. Or set halting.refit=0.")
 
 
 def digits() -> RunConfig:
     """A small FROST on scikit-learn's digits, which need no download.
 
-    `frost train digits --out RUN`; 50 seconds on two cores; 98.7, 98.7 and 99.3 % at full depth with seeds 0, 1 and 2.
+    `frost train digits --out RUN`; about a minute on two cores; 98.7, 98.9 and 98.9 % at full depth with seeds 0, 1 and
+    2, and 98.3, 98.9 and 98.9 % at quantile 0.25, a third of the steps.
     """
     return RunConfig(
         recipe="digits", data="digits",
-        model=SIZES["resnet-8px"],
-        halting=HaltingConfig(rank_by="gain"),
+        model=replace(SIZES["resnet-8px"], score_sees="output"),
+        halting=HaltingConfig(rank_by="gain", refit=2_000),
         train=TrainConfig(epochs=40, batch=64, learning_rate=1.2e-2, deep_supervision=0.5,
                           augment=Augmentation(shift=1), precision="float32"),
     )

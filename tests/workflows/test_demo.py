@@ -88,8 +88,8 @@ def test_the_calibration_may_stream_through_the_last_epoch(tmp_path):
     from frost.recipes import recipe
     from frost.workflows.demo import run_demo
 
-    result = run_demo(override(recipe("digits"), [*QUICK[1:], "train.epochs=1", "halting.calibrate=last-epoch"]),
-                      tmp_path / "run")
+    settings = [*QUICK[1:], "train.epochs=1", "halting.refit=0", "halting.calibrate=last-epoch"]
+    result = run_demo(override(recipe("digits"), settings), tmp_path / "run")
     assert load(tmp_path / "run").calibration.pooled.count == 4 * len(load_digits().train)
     assert result.rows[-1].mean_depth == 4
 

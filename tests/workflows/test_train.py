@@ -210,7 +210,7 @@ def steps_before_stop(words, monkeypatch, looks):
     return status == 130
 
 
-@pytest.mark.parametrize("extra", [(), ("halting.calibrate=last-epoch",)])
+@pytest.mark.parametrize("extra", [(), ("halting.refit=0", "halting.calibrate=last-epoch")])
 def test_stopped_anywhere_it_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, extra):
     """In a step, inside a validation, after the last step, in the calibration: every place where the wish is seen."""
     words = ("train", "digits", "--resume", *SMALL, "train.save_every=3", *extra)

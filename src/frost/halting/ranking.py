@@ -48,7 +48,8 @@ class HaltingConfig:
             raise ValueError("pairs 'samples' ranks whole images, and wins belong to pairs of image and step; set "
                              "pairs to 'step' or 'all'.")
         if self.refit and self.objective != "rank":
-            raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'.")
+            raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'; set refit to "
+                             "0.")
         for name in ("refit", "margin", "relative_weight", "anchoring_weight", "ponder_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
