@@ -1,12 +1,13 @@
-"""What the equations' own tests leave out: batches of mixed images."""
+"""What the equations' own tests leave out: the loss of all steps, and batches of mixed images."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig
-from frost.training.objective import objective
+from frost.training.objective import deep_loss, objective
 
 OUTPUTS = torch.randn(6, 4, 5, generator=torch.Generator().manual_seed(0))
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
@@ -35,3 +36,27 @@ def test_a_share_of_one_is_the_unmixed_task_loss():
     mixed = objective(trajectory, LABELS, HaltingConfig(), mixed=Mixed(PARTNERS, 1.0))
     torch.testing.assert_close(mixed.task, plain.task)
     assert plain.easy.any()
+
+
+@pytest.mark.parametrize(("growth", "is_ranked", "expected"), [
+    (0.0, False, 10 / 4), (1.0, False, (0.5 * 1 + 2 + 0.5 * 3 + 4) / 3),
+    # the second image has rank 2 of 2, u = ¾, and counts by half at step 1
+    (0.0, True, (1 + 2 + 0.5 * 3 + 4) / 3.5), (1.0, True, (0.5 * 1 + 2 + 0.25 * 3 + 4) / 2.75)])
+def test_the_loss_of_all_steps_weighs_them_as_computed_by_hand(growth, is_ranked, expected):
+    losses = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert deep_loss(losses, growth, is_ranked).item() == pytest.approx(expected)
+
+
+def test_ranked_supervision_asks_early_steps_for_easy_images_only():
+    losses = torch.arange(1.0, 9.0)[:, None].repeat(1, 4).requires_grad_()     # the last image is the hardest
+    deep_loss(losses, is_ranked=True).backward()
+    counts = losses.grad > 0
+    assert counts[:, 0].tolist() == [True] * 4 + [False] * 4
+    assert counts.sum(dim=0).tolist() == [4, 6, 8, 8]
+
+
+def test_ranked_supervision_leaves_mixed_batches_unranked():
+    trajectory, mixed = Trajectory(None, OUTPUTS, LOGITS), Mixed(PARTNERS, 0.3)
+    plain, ranked = (objective(trajectory, LABELS, HaltingConfig(), deep_supervision=0.5, is_ranked=is_ranked,
+                               mixed=mixed) for is_ranked in (False, True))
+    assert torch.equal(plain.total, ranked.total)

@@ -100,13 +100,18 @@ class ChannelNorm(nn.LayerNorm):
     def _pooled_map(self, image: Tensor) -> Tensor:
         """The same of one map, (c, n) → (c,).
 
+            pool(γ (h_p − μ_p) r_p + β) = γ (Σ_p r_p h_p − Σ_p μ_p r_p) / n + β,    r_p = 1/√(var_p + ε)
+
         To normalise each position over its channels is what batch normalisation does to a batch of c rows, whose
-        kernel reads the map as it lies in memory.
+        kernels read the map as it lies in memory. Without a ReLU between, its statistics and one product with them are
+        enough, and the normalised map is never written.
         """
-        normal = F.batch_norm(image, None, None, training=True, eps=self.eps)
         if self.rectify:
+            normal = F.batch_norm(image, None, None, training=True, eps=self.eps)
             return torch.relu(normal * self.weight[:, None] + self.bias[:, None]).mean(dim=1)
-        return normal.mean(dim=1) * self.weight + self.bias
+        mean, variance = torch.ops.aten.batch_norm_update_stats(image, None, None, 0.0)
+        factor = torch.rsqrt(variance + self.eps)
+        return (torch.mv(image, factor) - torch.dot(mean, factor)) / image.shape[1] * self.weight + self.bias
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise, keeping the shape."""

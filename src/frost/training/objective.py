@@ -13,7 +13,7 @@ from torch import Tensor
 
 from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
-from frost.halting.ranking import HaltingConfig, easy_and_hard
+from frost.halting.ranking import HaltingConfig, batch_time_ranks, easy_and_hard
 from frost.halting.score import score_of
 from frost.training.pondering import pondering_loss
 
@@ -49,17 +49,24 @@ def task_loss(losses: Tensor) -> Tensor:
     return losses[:, -1].mean()
 
 
-def deep_loss(losses: Tensor, growth: float = 0.0) -> Tensor:
+def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False) -> Tensor:
     """The loss of all steps, (b, t) → scalar: a mean in which step t weighs t^growth.
 
-        Σ_t t^g ℓ̄_t / Σ_t t^g,   ℓ̄_t = (1/B) Σ_i ℓ_{i,t}
+        Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
+        m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = (r_i − ½) / B
 
-    The paper has none. With growth 0 every step counts alike and the dynamics settle as soon as they can; the larger it
-    is, the more is left for late steps.
+    r_i is the rank of ℓ_{i,T} in the batch. The paper has no such loss. With growth 0 every step counts alike and the
+    dynamics settle as soon as they can; the larger it is, the more is left for late steps. Ranked, an image counts from
+    step u_i T on: early steps answer for easy images alone, and hard ones may take their time. That is what makes
+    images differ in the depth they need, which is all that adaptive depth can win by.
     """
-    steps = torch.arange(1, losses.shape[1] + 1, device=losses.device, dtype=losses.dtype)
-    weights = (steps / steps[-1]) ** growth
-    return (losses.mean(dim=0) * weights).sum() / weights.sum()
+    depth = losses.shape[1]
+    steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
+    weights = ((steps / depth) ** growth).expand_as(losses)
+    if is_ranked:
+        share = (batch_time_ranks(losses[:, -1:].detach()).to(losses.dtype) - 0.5) / len(losses)    # u, (b, 1)
+        weights = weights * (steps + 1 - share * depth).clamp(0, 1)
+    return (losses * weights).sum() / weights.sum()
 
 
 def relative_loss(score_logits: Tensor, easy: Tensor, hard: Tensor, margin: float,
@@ -98,7 +105,8 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
 
 
 def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
-              deep_supervision: float = 0.0, growth: float = 0.0, mixed: Mixed | None = None) -> Objective:
+              deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
+              mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
@@ -106,7 +114,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
     `deep_supervision` adds that weight times `deep_loss`; the paper has none. Ranks always use the plain loss, without
     smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
-    and only the task is minimised, each image against both of its labels.
+    and only the task and the loss of all steps are minimised, each image against both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
@@ -119,10 +127,11 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
         theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
+        is_ranked = False
     nothing = losses.new_zeros(())
     if halting.objective != "rank":
         task, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
-        total = task + halting.ponder_weight * price + deep_supervision * deep_loss(losses, growth)
+        total = task + halting.ponder_weight * price + deep_supervision * deep_loss(losses, growth, is_ranked)
         return Objective(total, task, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     task = task_loss(losses)
@@ -130,7 +139,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
     total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
     if deep_supervision:
-        total = total + deep_supervision * deep_loss(losses, growth)
+        total = total + deep_supervision * deep_loss(losses, growth, is_ranked)
     return Objective(total, task, relative, anchoring, easy, hard, nothing)
 
 

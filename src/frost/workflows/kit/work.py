@@ -13,7 +13,7 @@ from typing import Any
 
 from frost import directory
 from frost.checkpoint import Run, load, weights_hash
-from frost.config import to_dict
+from frost.config import from_dict, to_dict
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
@@ -39,7 +39,7 @@ def done(out: Path, unit: Unit, scale: Scale) -> dict[str, Any] | None:
     if not file.exists():
         return None
     numbers = directory.read_json(file)
-    if (numbers.get("config"), numbers.get("measured_with")) != (_settings(unit), _measured_with(unit, scale)):
+    if not _same_settings(unit, numbers.get("config")) or numbers.get("measured_with") != _measured_with(unit, scale):
         raise ValueError(f"{file} was measured with other settings, or written by another version; move it away, or "
                          f"all of {file.parent}, and what is missing is done anew.")
     return numbers
@@ -104,6 +104,16 @@ def _measured_with(unit: Unit, scale: Scale) -> dict[str, Any]:
     if unit.run is None:
         return {"form": FORM, "backbones": list(scale.backbones), "batches": list(scale.batches)}
     return {"form": FORM, "wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
+
+
+def _same_settings(unit: Unit, there: Any) -> bool:
+    """Whether a file was measured with a unit's settings; a field that is younger than the file has its default."""
+    if not isinstance(unit.run, RunConfig):
+        return bool(there == _settings(unit))
+    try:
+        return from_dict(RunConfig, there) == unit.run
+    except ValueError:
+        return False
 
 
 def _settings(unit: Unit) -> Any:
