@@ -12,6 +12,7 @@ from frost.cli import main
 from frost.recipes import recipe
 from frost.workflows.kit.plan import SECTIONS, chosen_units, needed_by, units_of
 from frost.workflows.kit.scales import Scale, as_printed, scale_of, with_model
+from frost.workflows.kit.work import done
 from frost.workflows.reproduce import _judged, plan, reproduce
 
 VERDICTS = {"holds", "holds in part", "does not hold here", "cannot be tested at this scale"}
@@ -153,6 +154,18 @@ def test_models_at_chance_cannot_tell(report):
     assert _judged("supervision", few).verdict == "cannot be tested at this scale"    # 539 images do not decide it
     assert _judged("supervision", high).verdict == "holds"
     assert _judged("supervision", worse).verdict == "does not hold here"
+
+
+@pytest.mark.slow
+def test_a_unit_from_before_a_setting_was_there_has_its_default(report):
+    unit, file = units_of(tiny())["frost-mean-s0"], report.out / "units" / "frost-mean-s0.json"
+    now = file.read_text()
+    older = json.loads(now)
+    del older["config"]["train"]["ranked_supervision"]
+    file.write_text(json.dumps(older))
+    found = done(report.out, unit, tiny())
+    file.write_text(now)
+    assert found == older
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ ENOUGH = -0.005          # of an accuracy: the lower limit that the rank score m
 SHARES = (0.35, 0.5, 0.75)    # of full depth
 STEADY = 0.1             # of a mean depth: how far it may move and be called robust
 DISTINCT = 5             # of eight quantiles: so many must lead to mean depths of their own
+FORMS = {"rank": "one old threshold", "rank-per-step": "an old threshold for each step"}
 NAMES = {"ours": "our form", "as-printed": "as printed"}
 
 
@@ -58,7 +59,9 @@ def halting(units: Units) -> Section:
     beyond = {f"in our form, {check}": met for check, met in asked("ours").items()}
     sanity = {"mean depth rises with the quantile, in both forms": all(
         is_rising([row["mean_depth"]["value"] for row in rows]) for rows in tables.values())}
-    ours = {"rows": tables, "at_half": half, "lost_at_half": {name: value._asdict() for name, value in lost.items()},
+    each_step = {name: [_row(run, "rank-per-step", fraction) for fraction in SHARES] for name, run in runs.items()}
+    ours = {"rows": tables, "each_step": each_step, "at_half": half,
+            "lost_at_half": {name: value._asdict() for name, value in lost.items()},
             "full_depth": {name: value._asdict() for name, value in full.items()},
             "score_and_loss": {name: value._asdict() for name, value in ranks.items()},
             "per_step_accuracy": {name: along_steps(run) for name, run in runs.items()}}
@@ -147,11 +150,14 @@ def extrapolation(units: Units) -> Section:
 def shift(units: Units) -> Section:
     """Do old thresholds keep the depth under shift, and does a renewed calibration give it back?"""
     found = units["ours"]["shift"]
-    rows, clean, wish = found["rows"], measured(found["clean"]["mean_depth"]), found["wish"]
+    rows, clean, wish = found["rows"], measured(found["clean"]["rank"]["mean_depth"]), found["wish"]
     hardest, mildest = ([row for row in rows if row["severity"] == extreme] for extreme in (
         max(row["severity"] for row in rows), min(row["severity"] for row in rows)))
-    old = {id(row): difference(measured(row["old"]["mean_depth"]), clean) for row in rows}
-    gains = [measured(row["old"]["gain"]) for row in rows]
+    depths = {id(row): measured(row["old"]["rank"]["mean_depth"]) for row in rows}
+    old = {key: difference(depth, clean) for key, depth in depths.items()}
+    gains = {policy: [measured(row["old"][policy]["gain"]) for row in rows] for policy in FORMS}
+    won, lost = ({policy: sum(is_so(gain) for gain in some) for policy, some in gains.items()}
+                 for is_so in (lambda gain: gain.low > 0, lambda gain: gain.high < 0))
     checks: dict[str, Check] = {
         f"old thresholds keep the mean depth within {100 * STEADY:.0f} % at the smallest severity, for every kind":
             every(_within(old[id(row)], STEADY * clean.value) for row in mildest),
@@ -162,23 +168,25 @@ def shift(units: Units) -> Section:
         "old thresholds keep the mean depth at the largest severity, too":
             every(_within(old[id(row)], STEADY * clean.value) for row in hardest),
         "a renewed calibration brings the mean depth within 5 % of that of clean images, for every kind and severity":
-            every(_within(difference(measured(row["renewed"]["mean_depth"]), clean), 0.05 * clean.value)
+            every(_within(difference(measured(row["renewed"]["rank"]["mean_depth"]), clean), 0.05 * clean.value)
                   for row in rows),
-        "with old thresholds halting gains over fixed depth in more of the cases than it loses (by 95 % limits)":
-            sum(gain.low > 0 for gain in gains) > sum(gain.high < 0 for gain in gains),
+        **{f"with {name} halting gains over fixed depth in more of the cases than it loses (by 95 % limits)":
+           won[policy] > lost[policy] for policy, name in FORMS.items()},
     }
-    deeper = [row["old"]["mean_depth"]["value"] for row in hardest]
+    spread = [(min(values), max(values)) for values in ([depths[id(row)].value for row in some] for some in
+                                                        (mildest, hardest))]
     return section(
         "shift", dict(found), checks,
-        f"Asked for {wish:.1f} steps: clean images take {clean.value:.2f}, the least corrupted "
-        f"{min(row['old']['mean_depth']['value'] for row in mildest):.2f} to "
-        f"{max(row['old']['mean_depth']['value'] for row in mildest):.2f}, the most corrupted {min(deeper):.2f} to "
-        f"{max(deeper):.2f} under the old thresholds; {sum(gain.low > 0 for gain in gains)} of {len(gains)} cases gain "
-        f"over fixed depth, {sum(gain.high < 0 for gain in gains)} lose.",
+        f"Asked for {wish:.1f} steps: clean images take {clean.value:.2f}, the least corrupted {spread[0][0]:.2f} to "
+        f"{spread[0][1]:.2f}, the most corrupted {spread[1][0]:.2f} to {spread[1][1]:.2f} under the old threshold. "
+        + " ".join(f"With {name} {won[policy]} of {len(rows)} cases gain over fixed depth, {lost[policy]} lose."
+                   for policy, name in FORMS.items()),
         [units["ours"]], seeds_of(units["ours"]),
-        compared=[[f"{row['kind']} {row['severity']}: mean depth, accuracy, with old and with renewed thresholds", "–",
-                   "; ".join(f"{row[which]['mean_depth']['value']:.2f}, {percent(row[which]['accuracy']['value'])}"
-                             for which in ("old", "renewed"))] for row in rows], beyond=beyond)
+        compared=[[f"{row['kind']} {row['severity']}: mean depth, accuracy, with the old threshold and a renewed one; "
+                   "with thresholds for each step", "–",
+                   "; ".join(f"{row[which][policy]['mean_depth']['value']:.2f}, "
+                             f"{percent(row[which][policy]['accuracy']['value'])}"
+                             for policy in FORMS for which in ("old", "renewed"))] for row in rows], beyond=beyond)
 
 
 def _within(gap: Measured, limit: float) -> Check:

@@ -16,11 +16,13 @@ def halting(paper: Values, ours: Values, _: Values) -> Any:
         steps = ours["per_step_accuracy"][name]
         cell.plot(range(1, len(steps) + 1), [100 * value["value"] for value in steps], "s--", ms=4, color=CYCLE[1],
                   label="everybody stops at step t")
-        depths, values = [row["mean_depth"]["value"] for row in rows], [row["accuracy"] for row in rows]
-        cell.errorbar(depths, [100 * value["value"] for value in values], color=CYCLE[0], fmt="o-", ms=4, capsize=2,
-                      yerr=[[100 * (value["value"] - value["low"]) for value in values],
-                            [100 * (value["high"] - value["value"]) for value in values]],
-                      label="each image by its score, eight quantiles")
+        for index, some, label in ((0, rows, "each image by its score, one threshold, eight quantiles"),
+                                   (2, ours["each_step"][name], "each image by its score, a threshold for each step")):
+            values = [row["accuracy"] for row in some]
+            cell.errorbar([row["mean_depth"]["value"] for row in some], [100 * value["value"] for value in values],
+                          color=CYCLE[index], fmt=f"{MARKS[index]}-", ms=4, capsize=2, label=label,
+                          yerr=[[100 * (value["value"] - value["low"]) for value in values],
+                                [100 * (value["high"] - value["value"]) for value in values]])
         share = len(steps) / paper["depth"]
         cell.plot([row["mean_depth"] * share for row in paper["rows"]],
                   [100 * row["accuracy"] for row in paper["rows"]], "k*", ms=5,
@@ -80,11 +82,10 @@ def shift(paper: Values, ours: Values, _: Values) -> Any:
         rows = [row for row in ours["rows"] if row["kind"] == kind]
         severity = [0, *(row["severity"] for row in rows)]
         for which, line in (("old", "-"), ("renewed", ":")):
-            depths = [ours["clean"]["mean_depth"], *(row[which]["mean_depth"] for row in rows)]
-            here.plot(severity, [depth["value"] for depth in depths], line, marker=MARKS[index], ms=4,
+            stops = [ours["clean"]["rank"], *(row[which]["rank"] for row in rows)]
+            here.plot(severity, [row["mean_depth"]["value"] for row in stops], line, marker=MARKS[index], ms=4,
                       color=CYCLE[index], label=f"{CORRUPTIONS.get(kind, kind)}, {which} thresholds")
-            right = [ours["clean"]["accuracy"], *(row[which]["accuracy"] for row in rows)]
-            there.plot(severity, [100 * value["value"] for value in right], line, marker=MARKS[index], ms=4,
+            there.plot(severity, [100 * row["accuracy"]["value"] for row in stops], line, marker=MARKS[index], ms=4,
                        color=CYCLE[index], label=CORRUPTIONS.get(kind, kind) if which == "old" else None)
     here.set(xlabel="severity", ylabel="mean depth (steps)")
     there.set(xlabel="severity", ylabel="accuracy (%)\n(— old, ··· renewed thresholds)")

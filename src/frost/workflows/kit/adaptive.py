@@ -44,28 +44,28 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
             "oracle": {name: with_intervals(name, depths.numpy(), now) for name, depths in seers.items()}}
 
 
-def shift(model: IterativeModel, data: DataSet[Images], policy: str = "rank") -> dict[str, Any]:
-    """Depth and accuracy at half depth on corrupted test images, with the old threshold and with a renewed one.
+def shift(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
+    """Depth and accuracy at half depth on corrupted test images, with the old thresholds and with renewed ones.
 
-    One threshold for all steps, as the paper takes it from its sketch.
+    One threshold for all steps, as the paper takes it from its sketch, and beside it one for each.
     """
-    base = policy.removesuffix(PER_STEP)
-    held_out = _traced(model, data.validation, [base])
+    held_out, plain = (_traced(model, part, ["rank"]) for part in (data.validation, data.test))
     wish = HALF * held_out.depth
-    plain = _traced(model, data.test, [base])
-    clean = with_intervals(policy, depths_under(policy, held_out, plain, wish), plain)
+
+    def stopped(calibrated_on: Traces, images: Traces) -> dict[str, Any]:
+        return {policy: with_intervals(policy, depths_under(policy, calibrated_on, images, wish), images)
+                for policy in RANKS}
+
     cases = [(kind, severity) for kind in KINDS for severity in SEVERITIES]
     rows, images = [], len(data.test) + len(data.validation)
     with progress("corrupted images", len(cases), per_unit=images) as report:
         for number, (kind, severity) in enumerate(cases, 1):
-            test = _traced(model, data.test, [base], kind, severity)
-            renewed = _traced(model, data.validation, [base], kind, severity)
-            rows.append({"kind": kind, "severity": severity,
-                         "old": with_intervals(policy, depths_under(policy, held_out, test, wish), test),
-                         "renewed": with_intervals(policy, depths_under(policy, renewed, test, wish), test),
+            test, renewed = (_traced(model, part, ["rank"], kind, severity) for part in (data.test, data.validation))
+            rows.append({"kind": kind, "severity": severity, "old": stopped(held_out, test),
+                         "renewed": stopped(renewed, test),
                          "full": of_share(int(test.hits[:, -1].sum()), len(test.labels))._asdict()})
             report(number, f"{kind} {severity}")
-    return {"policy": policy, "clean": clean, "rows": rows, "wish": wish, "depth": held_out.depth}
+    return {"clean": stopped(held_out, plain), "rows": rows, "wish": wish, "depth": held_out.depth}
 
 
 def with_intervals(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:

@@ -103,7 +103,8 @@ def _measured_with(unit: Unit, scale: Scale) -> dict[str, Any]:
     """What a unit's numbers depend on beside the run."""
     if unit.run is None:
         return {"form": FORM, "backbones": list(scale.backbones), "batches": list(scale.batches)}
-    return {"form": FORM, "wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
+    found = {"form": FORM, "wants": sorted(unit.wants), "paths": scale.paths, "probes": scale.probes}
+    return {**found, "shifted": list(adaptive.RANKS)} if "shift" in unit.wants else found
 
 
 def _same_settings(unit: Unit, there: Any) -> bool:
