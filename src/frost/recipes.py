@@ -134,6 +134,7 @@ def cifar100_cpu() -> RunConfig:
     return replace(
         run, recipe="cifar100-cpu",
         model=replace(run.model, channels=192, bottleneck=96, light_stem=False, deep_stem=True),
+        halting=replace(run.halting, refit_pairs="all", refit_epochs=15),
         train=replace(run.train, epochs=22, validate_every=2),
     )
 

@@ -24,6 +24,8 @@ class HaltingConfig:
     rank_by: RankBy = "loss"                           # the paper's; what is left to win; right answers to be won
     refit: int = 0                                     # training images on which the score alone is taught in the end
     refit_by: RankBy = "wins"                          # what is ranked then
+    refit_pairs: Literal["step", "all"] = "step"       # of the same step; of all, so that one threshold can serve all
+    refit_epochs: int = 6
     ranks: Literal["gathered", "local"] = "gathered"   # over the images of all processes, or of each by itself
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
@@ -44,12 +46,14 @@ class HaltingConfig:
                 raise ValueError(f"{name} must lie in (0, 0.5], got {getattr(self, name)}; the sets may not overlap.")
         if not 0.0 < self.ponder_prior < 1.0:
             raise ValueError(f"ponder_prior must lie in (0, 1), got {self.ponder_prior}; 0.25 means four steps.")
-        if self.pairs == "samples" and ("wins" in (self.rank_by, self.refit_by if self.refit else "")):
+        if self.pairs == "samples" and self.rank_by == "wins":
             raise ValueError("pairs 'samples' ranks whole images, and wins belong to pairs of image and step; set "
                              "pairs to 'step' or 'all'.")
         if self.refit and self.objective != "rank":
             raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'; set refit to "
                              "0.")
+        if self.refit_epochs < 1:
+            raise ValueError(f"refit_epochs must be at least 1, got {self.refit_epochs}; refit=0 leaves the score be.")
         for name in ("refit", "margin", "relative_weight", "anchoring_weight", "ponder_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")

@@ -26,7 +26,7 @@ from frost.training.evaluate import frozen
 from frost.training.objective import anchoring_loss, relative_loss, right, step_losses
 from frost.training.optim import learning_rate_at
 
-EPOCHS, BATCH, RATE = 6, 64, 3e-3
+BATCH, RATE = 64, 3e-3
 
 
 class Seen(NamedTuple):
@@ -39,12 +39,12 @@ class Seen(NamedTuple):
 
 def refit(model: IterativeModel, images: Images, halting: HaltingConfig, augment: Augmentation, seed: int,
           report: Callable[[int, str], None] | None = None) -> None:
-    """Fit the score of a model in place to `halting.refit` of the images, ranked by `halting.refit_by`."""
+    """Fit the score of a model in place to `halting.refit` of the images, by the fields `refit_…` of `halting`."""
     rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[: halting.refit]
     plain = replace(augment, mix="none")    # mixed images have no rank
     seen = look(model, images, rows, plain, seed, report)
     score: Any = model.head
-    fit_score(score.score, seen, replace(halting, rank_by=halting.refit_by), seed)
+    fit_score(score.score, seen, replace(halting, rank_by=halting.refit_by, pairs=halting.refit_pairs), seed)
 
 
 def look(model: IterativeModel, images: Images, rows: Tensor, augment: Augmentation | None = None, seed: int = 0,
@@ -78,8 +78,8 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
     score.cpu().requires_grad_(True)    # averaged weights are frozen
     optimizer = torch.optim.AdamW(score.parameters(), lr=RATE)
     generator, count = torch.Generator().manual_seed(seed), len(seen.labels)
-    steps, step = EPOCHS * math.ceil(count / BATCH), 0
-    for _ in range(EPOCHS):
+    steps, step = halting.refit_epochs * math.ceil(count / BATCH), 0
+    for _ in range(halting.refit_epochs):
         for rows in torch.randperm(count, generator=generator).split(BATCH):
             step += 1
             for group in optimizer.param_groups:
