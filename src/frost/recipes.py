@@ -128,7 +128,8 @@ def imagenet100_vit_b16() -> RunConfig:
 def cifar100_cpu() -> RunConfig:
     """CIFAR-100 for two CPU cores: a leaky bottleneck on maps of 8 × 8, T = 8, 0.27 M parameters.
 
-    `frost train cifar100-cpu --out RUN --data DIR`; TO BE MEASURED.
+    `frost train cifar100-cpu --out RUN --data DIR`; 67 minutes on one core with AVX512-BF16; 58.29 % of the test images
+    at full depth with seed 0, 52.64 % at half of it where stopping everybody gives 50.77 %.
     """
     run = cifar100_short()
     return replace(
