@@ -525,10 +525,9 @@ def test_eq24_what_takes_its_place_where_others_teach_the_score():
 
 
 def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
-    monkeypatch.setattr(refit, "EPOCHS", 2)
     monkeypatch.setattr(refit, "BATCH", 4)
     seen = refit.Seen(torch.randn(7, 3, 2), torch.randn(7, 3, 5), torch.randint(5, (7,)))
-    config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2)
+    config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2, refit_epochs=2)
     ours, theirs = LinearScore(2), LinearScore(2)
     theirs.load_state_dict(ours.state_dict())
     refit.fit_score(ours, seen, config, seed=3)

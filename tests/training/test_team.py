@@ -20,7 +20,8 @@ from frost.training.team import ALONE, EndedElsewhere, Team
 from frost.zoo.registry import SIZES, build
 
 pytestmark = pytest.mark.slow
-SETTINGS = ["train.epochs=1", "train.timeout=60", "train.save_every=2"]
+# Seed 1: with seed 0 two losses of step 4 lie so close that a last bit decides which of them is among the easy pairs.
+SETTINGS = ["train.epochs=1", "train.timeout=60", "train.save_every=2", "train.seed=1"]
 
 
 def start(words, processes, program="-mfrost", **environment):
