@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from frost.config import override
-from frost.core.precision import autocast, resolve_precision
 from frost.core.trajectory import Trajectory
 from frost.training.memory import explained_memory, unroll
 from frost.zoo.registry import build, named
@@ -68,19 +67,6 @@ def test_memory_hardly_grows_with_depth():
     assert plain[1] > 3.5 * plain[0]          # the control grows with T
     assert frugal[0] < 0.5 * plain[0]
     assert frugal[1] < 0.2 * plain[1]
-
-
-def test_auto_takes_bf16_only_where_the_hardware_multiplies_it(monkeypatch):
-    cpu = torch.device("cpu")
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    assert resolve_precision("auto", cpu) == "float32"
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    assert resolve_precision("auto", cpu) == "bf16"
-    assert resolve_precision("float32", cpu) == "float32"
-    with autocast("bf16", cpu):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
-    with autocast("float32", cpu):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 def test_too_little_memory_says_what_to_lower():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 Precision = Literal["float32", "bf16"]
+TRIAL = "import torch; a = torch.ones(256, 256, dtype=torch.bfloat16); a @ a"    # large enough for tiles
 
 
 def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
@@ -20,11 +25,32 @@ def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
 
 def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
     """bf16 where the hardware multiplies it: emulated, it is far slower than float32."""
-    if wish != "auto":
+    if wish == "float32":
         return wish
     if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    return "bf16" if torch.cpu._is_avx512_bf16_supported() else "float32"
+        return "bf16" if wish == "bf16" or torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if wish == "auto":
+        return "bf16" if torch.cpu._is_avx512_bf16_supported() and bf16_fault() is None else "float32"
+    fault = bf16_fault()
+    if fault is not None:
+        raise ValueError(f"precision is bf16, but {fault}; set it to float32, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "
+                         "in the environment.")
+    return wish
+
+
+@cache
+def bf16_fault() -> str | None:
+    """Why this CPU must not be asked for bf16, or None: where it announces tiles (AMX), a product is tried once.
+
+    Tried in a process of its own, about two seconds: some virtual machines announce tiles that they do not have, and the
+    first product ends the process with an illegal instruction.
+    """
+    if not torch.cpu._is_amx_tile_supported():
+        return None
+    status = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False).returncode
+    if status >= 0:
+        return None
+    return f"this CPU announces AMX and a product in bf16 ends a process with {signal.Signals(-status).name}"
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from frost.core.precision import Precision, device_of
+from frost.core.precision import Precision, device_of, resolve_precision
 from frost.core.trajectory import IterativeModel, Prediction, check_shape
 from frost.halting.drift import Watch
 from frost.halting.policy import Policy
@@ -77,6 +77,7 @@ class Engine:
         if executor == "refill" and not model.stationary:
             raise ValueError(f"{type(model).__name__} has weights of its own for each step, so images at different "
                              "depths cannot share a batch; use executor='compact', or a stationary model.")
+        resolve_precision(precision, device_of(model))    # refuses what this machine cannot do
         self.model, self.policy = model.eval(), policy
         self.executor, self.slots, self.drain = executor, slots, drain
         self._sync_every, self._room, self._watch, self._clock = sync_every, room, watch, clock

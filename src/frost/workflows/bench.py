@@ -28,7 +28,7 @@ from frost.analysis.draws import in_shares, normal_depths
 from frost.analysis.published import DEPTHS
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
-from frost.core.precision import Precision, autocast, device_of
+from frost.core.precision import Precision, autocast, device_of, resolve_precision
 from frost.core.trajectory import IterativeModel
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
@@ -114,6 +114,8 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
         if number < 1:
             raise ValueError(f"{what} must be at least 1, got {number}.")
     model, config, draw, source = _subject(name, mean_depth, seed)
+    for precision in precisions:
+        resolve_precision(precision, device_of(model))    # before anything is timed
     cost = cost_of(measure(model, config.image_channels, config.image_size))
     rows: list[Row] = []
     depths = draw(_images_for(max(batches)))

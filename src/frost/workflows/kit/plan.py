@@ -50,8 +50,9 @@ def units_of(scale: Scale) -> dict[str, Unit]:
                       wants=frozenset({"theory"})))
     units += [Unit(name="frost-anchoring", run=with_halting(base, relative_weight=0.0)),
               Unit(name="frost-relative", run=with_halting(base, anchoring_weight=0.0))]
-    units += [Unit(name=f"frost-{rule}", run=with_model(base, rule=rule), wants=frozenset({"theory"}))
-              for rule in ("gated", "contractive", "theorem")]
+    units.append(Unit(name="frost-gated", run=with_model(base, rule="gated"), wants=frozenset({"theory"})))
+    units += [Unit(name=f"frost-{rule}", run=with_model(base, rule=rule, channels=scale.bounded or base.model.channels),
+                   wants=frozenset({"theory"})) for rule in ("contractive", "theorem")]
     units += [Unit(name="frost-deep", run=with_training(base, deep_supervision=0.5)),
               Unit(name="frost-random", run=with_training(base, random_depth=max(1, depth // 4)))]
     units += [Unit(name=f"frost-depth-{smaller}", run=with_model(base, depth=smaller))

@@ -30,6 +30,7 @@ class Scale:
     batches: tuple[int, ...] = (1, 16)
     paths: int = 512                   # images whose path is measured for its dimension
     probes: int = 4                    # images whose step is searched for its contraction
+    bounded: int | None = None         # channels of the rules that contract, whose full 3×3 is dear; None is the base's
 
 
 def scale_of(name: str) -> Scale:
@@ -57,7 +58,7 @@ def _smoke() -> Scale:
 def _cpu() -> Scale:
     run = recipe("cifar100-short")
     return Scale(name="cpu", base=as_printed(replace(run, train=replace(run.train, epochs=1))), ours="cifar100-cpu",
-                 seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"))
+                 seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"), bounded=128)
 
 
 def _paper() -> Scale:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from frost.analysis.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
+from frost.core.frozen import one_unrolling
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, State
 from frost.data.splits import Images
@@ -27,7 +28,11 @@ def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
     twin = copy.deepcopy(model).double().eval()
     for parameter in twin.parameters():
         parameter.requires_grad_(False)
-    images = test.batch(torch.arange(min(probes, len(test)))).double()
+    with one_unrolling():    # the weights rest: what depends on them alone is not computed for each of a thousand steps
+        return _theory(twin, test.batch(torch.arange(min(probes, len(test)))).double())
+
+
+def _theory(twin: IterativeModel, images: Tensor) -> dict[str, Any]:
     with torch.no_grad():
         start = twin.begin(images)
         path = _path(twin, start, FAR * twin.depth)
