@@ -74,7 +74,8 @@ def _train(arguments: argparse.Namespace) -> Answer:
 
     config = override(recipe(arguments.recipe), arguments.assignments)
     result = train(config, arguments.out, data_folder=arguments.data, resume=arguments.resume,
-                   download=arguments.download, tensorboard=arguments.tensorboard, command=("frost", *arguments.words))
+                   download=arguments.download, tensorboard=arguments.tensorboard, source=arguments.source,
+                   command=("frost", *arguments.words))
     return result.to_json(), text(result)
 
 

@@ -17,6 +17,8 @@ def train_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("recipe", metavar="RECIPE", help="such as digits or cifar100-cpu; `frost recipes` lists them")
     words.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
     _add_data(words)
+    words.add_argument("--from", dest="source", metavar="RUN",
+                       help="begin with the weights of another run: a folder, or the name of one that comes with us")
     words.add_argument("--resume", action="store_true",
                        help="go on from the newest checkpoint in RUN; start if there is none")
     words.add_argument("--tensorboard", action="store_true", help="write event files to RUN/tensorboard as well")

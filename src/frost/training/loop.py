@@ -166,7 +166,8 @@ def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixe
           halting: HaltingConfig) -> tuple[Objective, Trajectory]:
     """The loss of the whole batch, differentiable in this process's images, and the trajectories of all."""
     settings: dict[str, Any] = {"label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision,
-                                "growth": config.supervision_growth, "is_ranked": config.ranked_supervision}
+                                "growth": config.supervision_growth, "is_ranked": config.ranked_supervision,
+                                "among": config.ranked_among}
     count, own = len(labels), part.stop - part.start
     whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
                           score_logits=team.whole(mine.score_logits[:own], count, part))

@@ -49,22 +49,26 @@ def task_loss(losses: Tensor) -> Tensor:
     return losses[:, -1].mean()
 
 
-def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False) -> Tensor:
+def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, hits: Tensor | None = None) -> Tensor:
     """The loss of all steps, (b, t) → scalar: a mean in which step t weighs t^growth.
 
         Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
-        m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = (r_i − ½) / B
+        m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = min(1, (r_i − ½) / R)
 
-    r_i is the rank of ℓ_{i,T} in the batch. The paper has no such loss. With growth 0 every step counts alike and the
-    dynamics settle as soon as they can; the larger it is, the more is left for late steps. Ranked, an image counts from
-    step u_i T on: early steps answer for easy images alone, and hard ones may take their time. That is what makes
-    images differ in the depth they need, which is all that adaptive depth can win by.
+    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where `hits` (b, t) is given, the number of images that are right
+    at T. The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can;
+    the larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
+    easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
+    is all that adaptive depth can win by. Among all images, those that are only just won lie in the middle and are asked
+    for halfway; among the right ones they come last, and what is not won by T is asked for at T alone.
     """
     depth = losses.shape[1]
     steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
     weights = ((steps / depth) ** growth).expand_as(losses)
     if is_ranked:
-        share = (batch_time_ranks(losses[:, -1:].detach()).to(losses.dtype) - 0.5) / len(losses)    # u, (b, 1)
+        among = len(losses) if hits is None else hits[:, -1].sum().clamp_min(1)
+        ranks = batch_time_ranks(losses[:, -1:].detach()).to(losses.dtype)                          # r, (b, 1)
+        share = ((ranks - 0.5) / among).clamp_max(1)                                                # u
         weights = weights * (steps + 1 - share * depth).clamp(0, 1)
     return (losses * weights).sum() / weights.sum()
 
@@ -106,7 +110,7 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
 
 def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
               deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
-              mixed: Mixed | None = None) -> Objective:
+              among: Literal["all", "right"] = "all", mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
@@ -119,27 +123,27 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
                          "model(images, isolate_score=True).")
-    losses = step_losses(trajectory.outputs, labels, label_smoothing)
+    losses, hits = step_losses(trajectory.outputs, labels, label_smoothing), right(trajectory.outputs, labels)
     if mixed is None:
         plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
-        easy, hard = easy_and_hard(plain, halting, right(trajectory.outputs, labels))
+        easy, hard = easy_and_hard(plain, halting, hits)
     else:
         theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
         is_ranked = False
     nothing = losses.new_zeros(())
+    deep = deep_loss(losses, growth, is_ranked, hits if among == "right" else None) if deep_supervision else nothing
     if halting.objective != "rank":
         task, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
-        total = task + halting.ponder_weight * price + deep_supervision * deep_loss(losses, growth, is_ranked)
+        total = task + halting.ponder_weight * price + deep_supervision * deep
         return Objective(total, task, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     task = task_loss(losses)
     relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
     total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
-    if deep_supervision:
-        total = total + deep_supervision * deep_loss(losses, growth, is_ranked)
+    total = total + deep_supervision * deep
     return Objective(total, task, relative, anchoring, easy, hard, nothing)
 
 

@@ -19,8 +19,10 @@ from typing import Any
 
 from frost import checkpoint, directory
 from frost.config import from_dict, to_dict
+from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
+from frost.zoo.registry import build
 
 RUN, ORIGIN = "run.json", "origin.json"
 LOCK = ".lock"
@@ -51,15 +53,36 @@ def check_folder(out: Path, config: Mapping[str, Any], resume: bool) -> None:
 
 
 def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: DataSet[Images],
-          processes: int = 1) -> None:
-    """Write what the run begins with; or, where that stands already, see that data and processes are still the same."""
+          processes: int = 1, first_weights: str | None = None) -> None:
+    """Write what the run begins with; or, where that stands already, see that it is still the same.
+
+    Args:
+        first_weights: hash of the weights of another run that it starts from.
+    """
     facts = facts_of(data) | ({"processes": processes} if processes > 1 else {})
+    facts |= {"first_weights": first_weights} if first_weights is not None else {}
     if (out / RUN).exists():
         _check_same(out, "data", facts)
         return
     content = {"config": dict(config), "data": facts, "command": shlex.join(command)}
     with directory.explained(out / RUN):
         directory.replace_file(out / RUN, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def first_weights(config: RunConfig, source: Path | str) -> IterativeModel:
+    """The recipe's model with the weights of another run, which must have the same shapes; its depth may differ."""
+    theirs = checkpoint.load(source, with_calibration=False)
+    model = build(config.model, seed=config.train.seed)
+    try:
+        model.load_state_dict(theirs.model.state_dict())
+    except RuntimeError:
+        ours, stored = to_dict(config.model), theirs.config.get("model", {})
+        different = next((name for name in ours if name in stored and ours[name] != stored[name]), None)
+        why = "its weights have other names or shapes" if different is None else \
+            f"its model.{different} is {stored[different]}, here it is {ours[different]}"
+        raise ValueError(f"the weights of {source} do not fit this model: {why}. Set the model to that of the run, or "
+                         "leave --from out.") from None
+    return model
 
 
 def facts_of(data: DataSet[Images]) -> dict[str, Any]:

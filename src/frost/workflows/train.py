@@ -43,7 +43,7 @@ from frost.workflows.calibrate import from_traces
 from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
-from frost.workflows.runfolder import ORIGIN, alone_in, begin, check_folder, has_ended
+from frost.workflows.runfolder import ORIGIN, alone_in, begin, check_folder, first_weights, has_ended
 from frost.zoo.registry import build
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
@@ -64,10 +64,11 @@ class TrainResult(NamedTuple):
 
 def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resume: bool = False,
           download: bool = False, tensorboard: bool = False, command: Sequence[str] = (),
-          probe: Probe | None = None) -> TrainResult:
+          source: Path | str | None = None, probe: Probe | None = None) -> TrainResult:
     """Train a recipe's model, or go on with it.
 
     Args:
+        source: another run, whose weights are where this one begins; its optimizer and its steps are not taken over.
         probe: is shown the model before the first step and after each one; what it returns goes to probes.jsonl.
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
@@ -80,8 +81,9 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
             raise ValueError("--download is for one process; download first, then train with several.")
         was_there = team.by_first(lambda: _may_begin(out, to_dict(config), resume))
         if not was_there:
+            first = None if source is None else first_weights(config, source)
             was_there = _train(config, out, team, device, data_folder, resume, download, tensorboard, tuple(command),
-                               probe)
+                               first, probe)
         return TrainResult(out, team.by_first(lambda: directory.read_json(out / ORIGIN)), was_there)
 
 
@@ -94,7 +96,8 @@ def _may_begin(out: Path, values: dict[str, Any], resume: bool) -> bool:
 
 
 def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_folder: Path | None, resume: bool,
-           download: bool, tensorboard: bool, command: tuple[str, ...], probe: Probe | None) -> bool:
+           download: bool, tensorboard: bool, command: tuple[str, ...], first: IterativeModel | None,
+           probe: Probe | None) -> bool:
     """Train to the end, unless another process did so while the data were read."""
     values = to_dict(config)
     try:
@@ -110,16 +113,19 @@ def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_
             files.enter_context(alone_in(out))
         wish = files.enter_context(stop_wish())
 
+        before = None if first is None else checkpoint.weights_hash(first)
+
         def began() -> bool:
             if has_ended(out, values, resume):    # another process may have ended it while we read the data
                 return False
-            begin(out, values, command, data, team.size)
+            begin(out, values, command, data, team.size, before)
             return True
 
         if not team.by_first(began):
             return True
-        model = build(config.model, seed=config.train.seed).to(device)
-        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command, probe)
+        model = (build(config.model, seed=config.train.seed) if first is None else first).to(device)
+        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command, probe,
+                   before)
         run.open(files, tensorboard)
         run.to_the_end()
     return False
@@ -137,6 +143,7 @@ class _Run:
     wish: Wish
     command: tuple[str, ...]
     probe: Probe | None = None
+    first: str | None = None                               # hash of the weights of another run that it began with
     seconds_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
@@ -277,6 +284,8 @@ class _Run:
                   "seconds": self.seconds, "steps": self.training.step, "precision": self.training.precision,
                   "threads": torch.get_num_threads(), "processes": self.team.size, "torch": torch.__version__,
                   "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
+        if self.first is not None:
+            origin["first_weights"] = self.first
         checkpoint.finish(self.out, model, self._final_config(), calibration,
                           {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
 
