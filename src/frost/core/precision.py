@@ -33,8 +33,8 @@ def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.de
         return "bf16" if torch.cpu._is_avx512_bf16_supported() and bf16_fault() is None else "float32"
     fault = bf16_fault()
     if fault is not None:
-        raise ValueError(f"precision is bf16, but {fault}; set it to float32, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "
-                         "in the environment.")
+        raise ValueError(f"precision is bf16, but {fault}; set it to float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in "
+                         "the environment.")
     return wish
 
 
@@ -42,8 +42,8 @@ def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.de
 def bf16_fault() -> str | None:
     """Why this CPU must not be asked for bf16, or None: where it announces tiles (AMX), a product is tried once.
 
-    Tried in a process of its own, about two seconds: some virtual machines announce tiles that they do not have, and the
-    first product ends the process with an illegal instruction.
+    Tried in a process of its own, about two seconds: some virtual machines announce tiles that they do not have, and
+    the first product ends the process with an illegal instruction.
     """
     if not torch.cpu._is_amx_tile_supported():
         return None

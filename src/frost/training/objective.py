@@ -55,12 +55,12 @@ def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, hits
         Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
         m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = min(1, (r_i − ½) / R)
 
-    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where `hits` (b, t) is given, the number of images that are right
-    at T. The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can;
-    the larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
+    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where `hits` (b, t) is given, the number of images right at T.
+    The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can; the
+    larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
     easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
-    is all that adaptive depth can win by. Among all images, those that are only just won lie in the middle and are asked
-    for halfway; among the right ones they come last, and what is not won by T is asked for at T alone.
+    is all that adaptive depth can win by. Among all images, those that are only just won lie in the middle and are
+    asked for halfway; among the right ones they come last, and what is not won by T is asked for at T alone.
     """
     depth = losses.shape[1]
     steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
