@@ -1,8 +1,8 @@
 """Kill −9 `frost reproduce` at random moments and go on: the results must be those of an undisturbed run.
 
-    python campaigns/kill_kit.py [--kills 5] [--only halting losses …] [--seed 0]       # all sections: half an hour
+    python campaigns/kill_kit.py [--kills 5] [--only halting losses …] [--seed 0] [--calm DIR]    # all: half an hour
 
-Compares `results.json` without `timing`. The control changes one number of one unit by one image, which must show.
+DIR is a whole reproduction that was not disturbed, made with as many threads; without it, one is made first. Compares `results.json` without `timing`. The control changes one number of one unit by one image, which must show.
 Figures go to docs/results/campaigns.json.
 """
 
@@ -43,6 +43,11 @@ def results(out: Path) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "timing"}
 
 
+def made_in(out: Path) -> float:
+    """Seconds that a reproduction took."""
+    return float(json.loads((out / "results.json").read_text())["timing"]["seconds"])
+
+
 def change_one_number(out: Path) -> None:
     """As if one more image had been right."""
     file = next(file for file in sorted((out / "units").glob("frost-*.json")) if "untrained" not in file.name)
@@ -57,15 +62,16 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--calm", type=Path)
     options = parser.parse_args()
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
-        calm, rough = Path(folder) / "calm", Path(folder) / "rough"
+        calm, rough = options.calm or Path(folder) / "calm", Path(folder) / "rough"
         started = time.monotonic()
-        if not run(command(calm, options.only)):
+        if options.calm is None and not run(command(calm, options.only)):
             print("the undisturbed run did not come to its end", file=sys.stderr)
             return 1
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - started if options.calm is None else made_in(calm)
         killed = 0
         while killed < options.kills and not run(command(rough, options.only),
                                                  chance.uniform(2.0, 2.0 * seconds / (options.kills + 1))):

@@ -33,8 +33,8 @@ def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.de
         return "bf16" if torch.cpu._is_avx512_bf16_supported() and bf16_fault() is None else "float32"
     fault = bf16_fault()
     if fault is not None:
-        raise ValueError(f"precision is bf16, but {fault}; set it to float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in "
-                         "the environment.")
+        raise ValueError(f"precision is bf16, but {fault}; set it to float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "
+                         "in the environment.")
     return wish
 
 
