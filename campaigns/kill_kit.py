@@ -2,7 +2,8 @@
 
     python campaigns/kill_kit.py [--kills 5] [--only halting losses …] [--seed 0] [--calm DIR]    # all: half an hour
 
-DIR is a whole reproduction that was not disturbed, made with as many threads; without it, one is made first. Compares `results.json` without `timing`. The control changes one number of one unit by one image, which must show.
+DIR is a whole reproduction that was not disturbed, made with as many threads; without it, one is made first. Compares
+`results.json` without `timing`. The control changes one number of one unit by one image, which must show.
 Figures go to docs/results/campaigns.json.
 """
 
