@@ -1,5 +1,6 @@
 """Fixed seeds, one thread, and tiny models that every test may use."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from torch import nn
 
 from frost.core.model import Frost, FrostConfig
 
+# Tiles round otherwise than vectors, and some machines announce tiles that they lack; oneDNN reads this at its first use.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # The writers of small data sets are the campaigns' own.
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaigns"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:    # a shell's background: what the tests start must hear Ctrl-C

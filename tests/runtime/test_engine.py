@@ -9,7 +9,6 @@ import torch
 
 from conftest import small_frost
 from frost.core.model import FrostConfig
-from frost.core.precision import bf16_fault
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
 from frost.halting.policy import AtDepth, Rule
@@ -308,8 +307,6 @@ def test_an_uncached_first_step_gives_the_same_answers(model):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_bf16_runs_and_stays_near(model, executor):
-    if (fault := bf16_fault()) is not None:
-        pytest.skip(fault)
     ours = Engine(model, AtDepth(5), executor, 4, precision="bf16").predict(images(6))
     torch.testing.assert_close(ours.outputs, Engine(model, AtDepth(5)).predict(images(6)).outputs, rtol=0.1, atol=0.1)
 
