@@ -12,7 +12,7 @@ from torch import nn
 
 from frost.core.model import Frost, FrostConfig
 
-# Tiles round otherwise than vectors, and some machines announce tiles that they lack; oneDNN reads this at its first use.
+# Tiles round otherwise than vectors, and some machines announce tiles that they lack; read by oneDNN at its first use.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # The writers of small data sets are the campaigns' own.
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaigns"))
