@@ -43,7 +43,8 @@ def scale_of(name: str) -> Scale:
 def as_printed(run: RunConfig) -> RunConfig:
     """A recipe with the paper's choices in place of ours."""
     model = replace(run.model, scale_init=0.5, hurst=0.8, rule="residual", leaky=False, score_sees="state")
-    train = replace(run.train, deep_supervision=0.0, supervision_growth=0.0, ranked_supervision=False, random_depth=0)
+    train = replace(run.train, deep_supervision=0.0, supervision_growth=0.0, ranked_supervision=False,
+                    ranked_among="all", random_depth=0)
     return replace(run, model=model, halting=HaltingConfig(), train=train)
 
 
