@@ -21,6 +21,8 @@ from typing import Any
 
 from hostile_data import record
 
+from frost.workflows.kit.plan import SECTIONS
+
 
 def command(out: Path, only: list[str]) -> list[str]:
     """The words that start or continue a reproduction at smoke scale."""
@@ -82,7 +84,8 @@ def main() -> int:
         change_one_number(rough)
         run(command(rough, options.only))
         noticed = results(calm) != results(rough)
-    record("kit", {"n": killed, "seed": options.seed, "failures": int(not same),
+    record("kit", {"n": killed, "sections": len(options.only or SECTIONS), "seed": options.seed,
+                   "failures": int(not same),
                    "control": {"one number changed": {"n": 1, "noticed": int(noticed)}}})
     print(f"killed {killed} times, results {'the same' if same else 'DIFFER'}; {seconds:.0f} s undisturbed; a changed "
           f"number is {'noticed' if noticed else 'NOT NOTICED'}")
