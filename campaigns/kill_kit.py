@@ -67,6 +67,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--calm", type=Path)
     options = parser.parse_args()
+    if options.calm and (options.only or not (options.calm / "results.json").is_file()):
+        parser.error("--calm is a whole reproduction that has ended, and goes without --only")
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         calm, rough = options.calm or Path(folder) / "calm", Path(folder) / "rough"
@@ -84,7 +86,8 @@ def main() -> int:
         change_one_number(rough)
         run(command(rough, options.only))
         noticed = results(calm) != results(rough)
-    record("kit", {"n": killed, "sections": len(options.only or SECTIONS), "seed": options.seed,
+    words = " ".join(["python campaigns/kill_kit.py", *(["--only", *options.only] if options.only else [])])
+    record("kit", {"command": words, "n": killed, "sections": len(options.only or SECTIONS), "seed": options.seed,
                    "failures": int(not same),
                    "control": {"one number changed": {"n": 1, "noticed": int(noticed)}}})
     print(f"killed {killed} times, results {'the same' if same else 'DIFFER'}; {seconds:.0f} s undisturbed; a changed "

@@ -143,7 +143,7 @@ def cifar100_cpu() -> RunConfig:
 def cifar100_cpu_tuned() -> RunConfig:
     """The run that comes with us: `cifar100-cpu` for eight more epochs, ranked among the images that are right.
 
-    `frost train cifar100-cpu-tuned --from FIRST --out RUN --data DIR`, FIRST being a run of `cifar100-cpu`.
+    `frost train cifar100-cpu-tuned --out RUN --data DIR --from FIRST`, FIRST being a run of `cifar100-cpu`.
     """
     run = cifar100_cpu()
     return replace(run, recipe="cifar100-cpu-tuned",

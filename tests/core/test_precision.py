@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from conftest import small_frost
 from frost.core import precision
 from frost.core.precision import autocast, bf16_fault, resolve_precision
 from frost.halting.policy import AtDepth
 from frost.runtime.engine import Engine
+from frost.workflows.bench import bench
 
 CPU = torch.device("cpu")
 ILLEGAL = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
@@ -38,14 +40,23 @@ def test_auto_is_float32_where_announced_tiles_end_a_process(tiles):
     assert resolve_precision("auto", CPU) == "float32"
 
 
-def test_bf16_is_refused_where_announced_tiles_end_a_process(tiles, images):
-    from conftest import small_frost
-
-    tiles(ILLEGAL)
-    with pytest.raises(ValueError, match=r"bf16 ends a process with SIGILL; set it to float32"):
+@pytest.mark.parametrize(("trial", "told"), [(ILLEGAL, "SIGILL"), ("raise SystemExit(3)", "status 3")])
+def test_bf16_is_refused_where_a_trial_does_not_end_well(tiles, trial, told):
+    tiles(trial)
+    with pytest.raises(ValueError, match=rf"bf16 ends a process with {told}; set it to float32"):
         resolve_precision("bf16", CPU)
+
+
+def test_an_engine_refuses_bf16_where_a_trial_does_not_end_well(tiles):
+    tiles(ILLEGAL)
     with pytest.raises(ValueError, match="AMX"):
         Engine(small_frost(), AtDepth(2), precision="bf16")
+
+
+def test_a_bench_refuses_bf16_before_it_times_anything(tiles):
+    tiles(ILLEGAL)
+    with pytest.raises(ValueError, match="AMX"):
+        bench("frost-resnet-8px", (1,), ("float32", "bf16"))
 
 
 def test_a_cpu_without_tiles_is_not_tried(tiles, monkeypatch):

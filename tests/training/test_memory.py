@@ -1,4 +1,4 @@
-"""Checkpointed unrolling equals the plain one; precision follows the hardware; memory errors teach."""
+"""Checkpointed unrolling equals the plain one; memory errors teach."""
 
 import gc
 

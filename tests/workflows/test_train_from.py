@@ -1,14 +1,18 @@
 """`frost train --from RUN`: a training that begins with the weights of another run."""
 
+import contextlib
 import json
+import signal
 
 import pytest
 import torch
 
 from frost.checkpoint import load, weights_hash
 from frost.cli import main
-from frost.recipes import recipe
-from frost.workflows.runfolder import first_weights
+from frost.config import from_dict
+from frost.recipes import RunConfig, recipe
+from frost.training.team import ALONE
+from frost.workflows.beginning import first_model
 
 SMALL = ("--set", "train.epochs=1", "train.batch=256", "model.depth=3", "model.channels=16", "model.bottleneck=8",
          "halting.refit=0")
@@ -39,35 +43,76 @@ def test_the_run_remembers_which_weights_it_began_with(tmp_path, first):
     assert origin["first_weights"] != weights_hash(load(tmp_path / "r").model)
 
 
+def stopped_then_gone_on(words, monkeypatch):
+    """A run that is stopped in the middle as by a signal, then gone on with."""
+    class Wish:
+        looks, number = 3, signal.SIGINT
+
+        def __bool__(self):
+            self.looks -= 1
+            return self.looks == 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr("frost.workflows.train.stop_wish", lambda: contextlib.nullcontext(Wish()))
+        assert run(*words) == 130
+    return lambda *more: run(*words, *more, "--resume")
+
+
+def test_it_goes_on_as_if_it_had_not_been_stopped(tmp_path, first, monkeypatch):
+    words = ("train", "digits", "--from", first, *SMALL, "train.save_every=1")
+    assert run(*words, "--out", tmp_path / "whole") == 0
+    assert stopped_then_gone_on((*words, "--out", tmp_path / "r"), monkeypatch)() == 0
+    assert weights_hash(load(tmp_path / "r").model) == weights_hash(load(tmp_path / "whole").model)
+
+
 def test_going_on_from_other_weights_is_refused(tmp_path, first, capsys, monkeypatch):
-    import frost.workflows.train as room
-
-    def stopped(self):
-        self._save()
-        raise KeyboardInterrupt("enough")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(room._Run, "_calibrate", stopped)
-        assert run("train", "digits", "--from", first, "--out", tmp_path / "r", *SMALL) == 130
-    capsys.readouterr()
-    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "--resume") == 2
-    assert "its first_weights is " in capsys.readouterr().err
-    assert run("train", "digits", "--from", first, "--out", tmp_path / "r", *SMALL, "--resume") == 0
+    assert run("train", "digits", "--out", tmp_path / "other", *SMALL, "train.seed=7") == 0
+    words = ("train", "digits", "--out", tmp_path / "r", *SMALL, "train.save_every=1")
+    go_on = stopped_then_gone_on((*words[:4], "--from", first, *words[4:]), monkeypatch)
+    for source in ((), ("--from", tmp_path / "other")):
+        capsys.readouterr()
+        assert run(*words[:4], *source, *words[4:], "--resume") == 2
+        complaint = capsys.readouterr().err
+        assert "its first_weights is " in complaint
+        assert "--from that it began with" in complaint
+    assert go_on() == 0
 
 
-def test_weights_of_another_shape_are_refused_by_the_field_that_differs(tmp_path, first, capsys):
-    assert run("train", "digits", "--from", first, "--out", tmp_path / "r", *SMALL, "model.channels=24") == 2
+@pytest.mark.parametrize(("setting", "named"), [
+    ("model.channels=24", "its model.channels is 16, here it is 24"),
+    ("model.hurst=0.5", "its model.hurst is 0.8, here it is 0.5")])
+def test_another_model_is_refused_by_the_field_that_differs(tmp_path, first, capsys, setting, named):
+    changed = [word if word != "model.depth=3" else "model.depth=4" for word in SMALL]    # the depth may differ
+    assert run("train", "digits", "--from", first, "--out", tmp_path / "r", *changed, setting) == 2
     complaint = capsys.readouterr().err
-    assert "its model.channels is 16, here it is 24" in complaint
+    assert named in complaint
     assert complaint.count("\n") == 1
     assert not (tmp_path / "r").exists()
 
 
+def test_another_depth_is_allowed(tmp_path, first):
+    changed = [word if word != "model.depth=3" else "model.depth=4" for word in SMALL]
+    assert run("train", "digits", "--from", first, "--out", tmp_path / "r", *changed) == 0
+    assert load(tmp_path / "r").model.depth == 4
+
+
 def test_a_run_that_is_not_there_is_one_line(tmp_path, capsys):
     assert run("train", "digits", "--from", tmp_path / "none", "--out", tmp_path / "r", *SMALL) == 2
-    assert str(tmp_path / "none") in capsys.readouterr().err
+    complaint = capsys.readouterr().err
+    assert str(tmp_path / "none") in complaint
+    assert complaint.count("\n") == 1
 
 
-def test_the_shipped_run_fits_its_recipe():
-    model = first_weights(recipe("cifar100-cpu-tuned"), "cifar100-cpu")
-    assert weights_hash(model) == weights_hash(load("cifar100-cpu").model)
+def test_precision_that_this_machine_lacks_claims_no_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("frost.core.precision.bf16_fault", lambda: "it cannot be here")
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "train.precision=bf16") == 2
+    assert "precision is bf16, but it cannot be here" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_shipped_run_is_of_its_recipe():
+    run, origin = load("cifar100-cpu"), json.loads((load("cifar100-cpu").path / "origin.json").read_text())
+    model, found = first_model(recipe(origin["recipe"]), "cifar100-cpu", ALONE)
+    assert found == weights_hash(model) == weights_hash(run.model)
+    config = {name: value for name, value in run.config.items() if name != "classes"}
+    assert from_dict(RunConfig, config) == recipe(origin["recipe"])

@@ -47,10 +47,12 @@ def bf16_fault() -> str | None:
     """
     if not torch.cpu._is_amx_tile_supported():
         return None
-    status = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False).returncode
-    if status >= 0:
+    # in a session of its own: Ctrl-C is for us and must not pass for a fault
+    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False, start_new_session=True)
+    if trial.returncode == 0:
         return None
-    return f"this CPU announces AMX and a product in bf16 ends a process with {signal.Signals(-status).name}"
+    end = signal.Signals(-trial.returncode).name if trial.returncode < 0 else f"status {trial.returncode}"
+    return f"this CPU announces AMX and a product in bf16 ends a process with {end}"
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:

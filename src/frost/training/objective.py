@@ -59,8 +59,8 @@ def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, hits
     The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can; the
     larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
     easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
-    is all that adaptive depth can win by. Among all images, those that are only just won lie in the middle and are
-    asked for halfway; among the right ones they come last, and what is not won by T is asked for at T alone.
+    is all that adaptive depth can win by. With R = B, images that are only just won lie in the middle and are asked for
+    halfway; with R the number of right ones they come last, and the hardest B − R are asked for at T alone.
     """
     depth = losses.shape[1]
     steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
@@ -116,7 +116,7 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
     With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
-    `deep_supervision` adds that weight times `deep_loss`; the paper has none. Ranks always use the plain loss, without
+    `deep_supervision` adds that weight times `deep_loss`; the paper has none. E and H use the plain loss, without
     smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
     and only the task and the loss of all steps are minimised, each image against both of its labels.
     """

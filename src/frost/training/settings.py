@@ -23,7 +23,7 @@ class TrainConfig:
     deep_supervision: float = 0.0   # weight of the mean loss over all steps; the paper has none (§5.1)
     supervision_growth: float = 0.0 # in that mean step t weighs t^growth; large leaves more for late steps
     ranked_supervision: bool = False   # in that mean an image counts from the step on that its loss's rank allows
-    ranked_among: Literal["all", "right"] = "all"   # whose rank: of all images of the batch, or of those right at T
+    ranked_among: Literal["all", "right"] = "all"   # that rank ÷ the images of the batch, or ÷ those right at T
     random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
     average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
     augment: Augmentation = field(default_factory=Augmentation)

@@ -114,8 +114,7 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
         if number < 1:
             raise ValueError(f"{what} must be at least 1, got {number}.")
     model, config, draw, source = _subject(name, mean_depth, seed)
-    for precision in precisions:
-        resolve_precision(precision, device_of(model))    # before anything is timed
+    precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
     cost = cost_of(measure(model, config.image_channels, config.image_size))
     rows: list[Row] = []
     depths = draw(_images_for(max(batches)))
@@ -124,10 +123,9 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
             rows += _rows(str(name), model, config, cost, draw(_images_for(batch)), batch, precision, executors,
                           rounds, seed)
             report(number + 1, f"batch {batch}")
-    rows = _against_vanilla(rows)
     return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
-                 _exit_test(model, config, batches[-1], precisions[0], seed), rows, torch.get_num_threads(),
-                 time.monotonic() - started)
+                 _exit_test(model, config, batches[-1], precisions[0], seed), _against_vanilla(rows),
+                 torch.get_num_threads(), time.monotonic() - started)
 
 
 def _subject(name: Path | str, mean_depth: float | None,

@@ -19,18 +19,24 @@ from typing import Any
 
 from frost import checkpoint, directory
 from frost.config import from_dict, to_dict
-from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
-from frost.zoo.registry import build
 
 RUN, ORIGIN = "run.json", "origin.json"
 LOCK = ".lock"
 TRACES = {LOCK, f".{RUN}.tmp"}   # of a process that was killed before it had begun
 
 
+def may_begin(out: Path, config: Mapping[str, Any], resume: bool) -> bool:
+    """Whether there is something to do, and the folder may be used for it."""
+    if has_ended(out, config, resume):
+        return False
+    check_folder(out, config, resume)
+    return True
+
+
 def has_ended(out: Path, config: Mapping[str, Any], resume: bool) -> bool:
-    """Whether the run is there already; then it is verified, and must be the one that is asked for."""
+    """Whether the run is there already; then it is verified, and must have the configuration that is asked for."""
     if not (out / directory.MANIFEST).exists():
         return False
     if not resume:
@@ -53,36 +59,20 @@ def check_folder(out: Path, config: Mapping[str, Any], resume: bool) -> None:
 
 
 def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: DataSet[Images],
-          processes: int = 1, first_weights: str | None = None) -> None:
+          processes: int = 1, first_hash: str | None = None) -> None:
     """Write what the run begins with; or, where that stands already, see that it is still the same.
 
     Args:
-        first_weights: hash of the weights of another run that it starts from.
+        first_hash: of the weights of another run that it starts from.
     """
     facts = facts_of(data) | ({"processes": processes} if processes > 1 else {})
-    facts |= {"first_weights": first_weights} if first_weights is not None else {}
+    facts |= {} if first_hash is None else {"first_weights": first_hash}
     if (out / RUN).exists():
         _check_same(out, "data", facts)
         return
     content = {"config": dict(config), "data": facts, "command": shlex.join(command)}
     with directory.explained(out / RUN):
         directory.replace_file(out / RUN, (json.dumps(content, indent=2) + "\n").encode())
-
-
-def first_weights(config: RunConfig, source: Path | str) -> IterativeModel:
-    """The recipe's model with the weights of another run, which must have the same shapes; its depth may differ."""
-    theirs = checkpoint.load(source, with_calibration=False)
-    model = build(config.model, seed=config.train.seed)
-    try:
-        model.load_state_dict(theirs.model.state_dict())
-    except RuntimeError:
-        ours, stored = to_dict(config.model), theirs.config.get("model", {})
-        different = next((name for name in ours if name in stored and ours[name] != stored[name]), None)
-        why = "its weights have other names or shapes" if different is None else \
-            f"its model.{different} is {stored[different]}, here it is {ours[different]}"
-        raise ValueError(f"the weights of {source} do not fit this model: {why}. Set the model to that of the run, or "
-                         "leave --from out.") from None
-    return model
 
 
 def facts_of(data: DataSet[Images]) -> dict[str, Any]:
@@ -120,7 +110,7 @@ def _check_same(out: Path, part: str, ours: Mapping[str, Any]) -> None:
     for path in sorted(before.keys() | now.keys()):
         if before.get(path) != now.get(path):
             raise ValueError(f"{out} is another run: its {path} is {before.get(path)}, here it is {now.get(path)}; "
-                             "choose another --out, or the recipe, settings and data that it began with.")
+                             "choose another --out, or the recipe, settings, data and --from that it began with.")
 
 
 def _completed(stored: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from frost import checkpoint, directory
 from frost.analysis.traces import Traces
 from frost.config import to_dict
-from frost.core.precision import resolve_device
+from frost.core.precision import resolve_device, resolve_precision
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import check_kornia
 from frost.data.splits import DataSet, Images
@@ -39,12 +39,12 @@ from frost.training.records import Records
 from frost.training.refit import refit
 from frost.training.snapshot import restore_all, save_snapshot
 from frost.training.team import Team, joined
+from frost.workflows.beginning import first_model
 from frost.workflows.calibrate import from_traces
 from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
-from frost.workflows.runfolder import ORIGIN, alone_in, begin, check_folder, first_weights, has_ended
-from frost.zoo.registry import build
+from frost.workflows.runfolder import ORIGIN, alone_in, begin, has_ended, may_begin
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
 Probe = Callable[[IterativeModel, int, int], Mapping[str, Any] | None]    # of the model, after so many of all steps
@@ -73,30 +73,23 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
     device = resolve_device(config.train.device)
+    resolve_precision(config.train.precision, device)    # what cannot be is refused before anything is written
     check_kornia(config.train.augment)
     if tensorboard:
         check_board()
     with joined(device, config.train.timeout) as team:
         if download and team.size > 1:
             raise ValueError("--download is for one process; download first, then train with several.")
-        was_there = team.by_first(lambda: _may_begin(out, to_dict(config), resume))
+        was_there = not team.by_first(lambda: may_begin(out, to_dict(config), resume))
         if not was_there:
-            first = None if source is None else first_weights(config, source)
-            was_there = _train(config, out, team, device, data_folder, resume, download, tensorboard, tuple(command),
-                               first, probe)
+            model, first_hash = first_model(config, source, team)
+            was_there = _train(config, out, team, model.to(device), data_folder, resume, download, tensorboard,
+                               tuple(command), first_hash, probe)
         return TrainResult(out, team.by_first(lambda: directory.read_json(out / ORIGIN)), was_there)
 
 
-def _may_begin(out: Path, values: dict[str, Any], resume: bool) -> bool:
-    """Whether the run has ended before; a folder that cannot be used is refused."""
-    was_there = has_ended(out, values, resume)
-    if not was_there:
-        check_folder(out, values, resume)
-    return was_there
-
-
-def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_folder: Path | None, resume: bool,
-           download: bool, tensorboard: bool, command: tuple[str, ...], first: IterativeModel | None,
+def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data_folder: Path | None, resume: bool,
+           download: bool, tensorboard: bool, command: tuple[str, ...], first_hash: str | None,
            probe: Probe | None) -> bool:
     """Train to the end, unless another process did so while the data were read."""
     values = to_dict(config)
@@ -113,19 +106,16 @@ def _train(config: RunConfig, out: Path, team: Team, device: torch.device, data_
             files.enter_context(alone_in(out))
         wish = files.enter_context(stop_wish())
 
-        before = None if first is None else checkpoint.weights_hash(first)
-
         def began() -> bool:
             if has_ended(out, values, resume):    # another process may have ended it while we read the data
                 return False
-            begin(out, values, command, data, team.size, before)
+            begin(out, values, command, data, team.size, first_hash)
             return True
 
         if not team.by_first(began):
             return True
-        model = (build(config.model, seed=config.train.seed) if first is None else first).to(device)
         run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command, probe,
-                   before)
+                   first_hash)
         run.open(files, tensorboard)
         run.to_the_end()
     return False
@@ -143,7 +133,7 @@ class _Run:
     wish: Wish
     command: tuple[str, ...]
     probe: Probe | None = None
-    first: str | None = None                               # hash of the weights of another run that it began with
+    first_hash: str | None = None                          # of the weights of another run that it began with
     seconds_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     last_save: float = field(default_factory=time.monotonic)
@@ -284,8 +274,8 @@ class _Run:
                   "seconds": self.seconds, "steps": self.training.step, "precision": self.training.precision,
                   "threads": torch.get_num_threads(), "processes": self.team.size, "torch": torch.__version__,
                   "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
-        if self.first is not None:
-            origin["first_weights"] = self.first
+        if self.first_hash is not None:
+            origin["first_weights"] = self.first_hash
         checkpoint.finish(self.out, model, self._final_config(), calibration,
                           {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
 
