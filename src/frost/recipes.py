@@ -136,7 +136,7 @@ def cifar100_cpu() -> RunConfig:
         run, recipe="cifar100-cpu",
         model=replace(run.model, channels=192, bottleneck=96, light_stem=False, deep_stem=True),
         halting=replace(run.halting, refit_pairs="all", refit_epochs=15),
-        train=replace(run.train, epochs=22, validate_every=2, supervision_growth=8.0, ranked_among="all"),
+        train=replace(run.train, epochs=22, validate_every=2),
     )
 
 
@@ -162,8 +162,7 @@ def cifar100_short() -> RunConfig:
                       score_sees="output"),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15, refit=20_000),
         train=TrainConfig(epochs=2, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05,
-                          deep_supervision=2.0, supervision_growth=4.0, ranked_supervision=True, ranked_among="right",
-                          average=0.998,
+                          deep_supervision=2.0, supervision_growth=8.0, ranked_supervision=True, average=0.998,
                           augment=Augmentation(shift=4, flip=True)),
     )
 
