@@ -72,8 +72,7 @@ def test_the_pretrained_run_is_what_the_issue_asks_for():
 def test_halting_beats_fixed_depth_where_the_readme_says_so():
     rows = {row["fraction"]: row for row in CIFAR["at_fraction"] if row["policy"] == "rank-per-step"}
     assert load("cifar100-cpu").calibration.per_step_thresholds
-    assert rows[0.35]["gain_low"] > 0
-    assert rows[0.5]["gain_low"] > 0
+    assert all(row["gain_low"] > 0 for row in rows.values())
     assert all(row["low"] >= -0.005 for row in CIFAR["versus_simple"])
 
 

@@ -143,7 +143,9 @@ def cifar100_cpu() -> RunConfig:
 def cifar100_cpu_tuned() -> RunConfig:
     """The run that comes with us: `cifar100-cpu` for eight more epochs, ranked among the images that are right.
 
-    `frost train cifar100-cpu-tuned --out RUN --data DIR --from FIRST`, FIRST being a run of `cifar100-cpu`.
+    `frost train cifar100-cpu-tuned --out RUN --data DIR --from FIRST`, FIRST being a run of `cifar100-cpu`; 42 minutes
+    on one core in float32; 59.54 % of the test images at full depth with seed 0, 56.23 % at half of it where stopping
+    everybody gives 54.12 %.
     """
     run = cifar100_cpu()
     return replace(run, recipe="cifar100-cpu-tuned",
