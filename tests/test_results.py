@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from frost.analysis.complexity import measure
-from frost.checkpoint import load
+from frost.checkpoint import load, weights_hash
+from frost.workflows.kit.plan import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -99,3 +100,30 @@ def test_the_ceiling_is_told_as_it_was_measured():
     gains = {row["fraction"]: 100 * row["gain"] for row in CIFAR["at_fraction"] if row["policy"] == "ceiling"}
     text = (ROOT / "README.md").read_text()
     assert f"(+{gains[0.75]:.2f} points; +{gains[0.35]:.2f} at 35 %, +{gains[0.5]:.2f} at half)" in text
+
+
+KIT = ROOT / "docs" / "results" / "cpu"
+
+
+def test_the_paper_is_measured_whole_at_cpu_scale():
+    found = json.loads((KIT / "results.json").read_text())
+    assert list(found["sections"]) == list(SECTIONS)
+    assert found["data"] == {"name": "cifar100", "train": 45_000, "validation": 5_000, "test": 10_000}
+    verdicts = [section["verdict"] for section in found["sections"].values()]
+    assert verdicts.count("cannot be tested at this scale") <= 3
+    for name in SECTIONS:
+        assert (KIT / "figures" / f"{name}.svg").is_file()
+        assert (KIT / "figures" / f"{name}.png").is_file()
+
+
+def test_the_report_measures_the_run_that_we_ship():
+    ours = json.loads((KIT / "units" / "ours.json").read_text())
+    assert ours["config"]["weights"] == weights_hash(load("cifar100-cpu").model)
+
+
+def test_the_verdicts_of_the_readme_are_those_of_the_report():
+    readme = (ROOT / "README.md").read_text()
+    for name, section in json.loads((KIT / "results.json").read_text())["sections"].items():
+        rows = [line for line in readme.splitlines() if line.startswith(f"| `{name}` |")]
+        assert len(rows) == 1
+        assert rows[0].endswith(f"| {section['verdict']} |")

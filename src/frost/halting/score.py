@@ -51,8 +51,9 @@ class OutputScore(LinearScore):
         nn.init.zeros_(self.decided.weight)
 
     def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
-        """The score's logit, (b, c), (b, k) → (b,)."""
-        return super().forward(pooled, output) + self.decided(decidedness(output.detach())).squeeze(-1)
+        """The score's logit, (b, c), (b, k) → (b,); number by number, for the same reason as above."""
+        margin, log_chance, entropy = (decidedness(output.detach()) * self.decided.weight[0]).unbind(dim=-1)
+        return super().forward(pooled, output) + (margin + log_chance + entropy)
 
 
 def decidedness(output: Tensor) -> Tensor:
