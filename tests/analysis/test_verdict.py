@@ -4,6 +4,7 @@ import pytest
 
 from frost.analysis.claims.scaling import _falls_first, _inverse
 from frost.analysis.claims.stated import CLAIMS, NUMBERS
+from frost.analysis.claims.training import _alone_stands
 from frost.analysis.claims.verdict import above, below, close_to, every, seeds_differ_by, untested, verdict_of
 from frost.analysis.intervals import Measured
 from frost.workflows.kit.plan import SECTIONS
@@ -72,3 +73,9 @@ def test_every_section_states_its_claim_and_its_numbers():
     lost = untested("halting", "Not finite: ours.", [0])
     assert lost.verdict == "cannot be tested at this scale"
     assert lost.paper["rows"][3]["accuracy"] == 0.5772
+
+
+@pytest.mark.parametrize(("vanilla", "frost", "stands"), [(1.0, 0.0, True), (0.0, 0.0, None), (0.0, 0.2, False),
+                                                          (1.0, 0.2, False)])
+def test_to_stand_where_nobody_falls_proves_nothing(vanilla, frost, stands):
+    assert _alone_stands({"vanilla": vanilla, "recurrent": 0.0, "basic-ssm": 0.0, "frost": frost}) is stands
