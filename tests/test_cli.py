@@ -216,3 +216,20 @@ def test_predict_takes_a_budget_and_a_file_for_its_answers(frost, mine, tmp_path
 ])
 def test_a_mistake_with_a_run_is_one_line(frost, mine, words, part):
     assert_one_line_mistake(frost(*words), part)
+
+
+def test_files_may_stand_before_and_behind_options():
+    from pathlib import Path
+
+    from frost.cli import parser
+
+    for words in (["a.png", "b.png", "--depth", "2"], ["--depth", "2", "a.png", "b.png"],
+                  ["a.png", "--depth", "2", "b.png"]):
+        found = parser().parse_args(["predict", "run", *words])
+        assert (found.run, found.files, found.depth) == ("run", [Path("a.png"), Path("b.png")], 2)
+
+
+def test_an_unknown_option_among_files_is_one_line(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["predict", "run", "--dept", "2", "--colour", "a.png"])
+    assert capsys.readouterr().err.count("\n") == 1

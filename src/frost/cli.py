@@ -14,6 +14,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from frost import options
@@ -29,6 +30,14 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with status 2."""
         self.exit(2, f"{self.prog}: {message} (try: {self.prog} --help)\n")
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """Files may stand behind options, too; argparse before Python 3.13 takes an open list of words once only."""
+        found, rest = super().parse_known_args(*given, **named)
+        if hasattr(found, "files"):
+            found.files += [Path(word) for word in rest if not word.startswith("-")]
+            rest = [word for word in rest if word.startswith("-")]
+        return found, rest
 
 
 class Verb(NamedTuple):
