@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from frost.checkpoint import Run, load, save
-    from frost.core.model import Frost, FrostConfig, branch
+    from frost.core.head import Classifier, Dense, OwnHead, Regressor
+    from frost.core.iterate import iterate
+    from frost.core.model import Frost, FrostConfig
+    from frost.core.task import within
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
+    from frost.core.transition import branch
     from frost.halting.calibration import Calibration, NotCalibrated
-    from frost.halting.policy import AtDepth, Rule
-    from frost.runtime.engine import Engine, Request
+    from frost.halting.policy import AtDepth, Rule, stop_when
+    from frost.runtime.engine import Engine
+    from frost.runtime.invariance import check_batch_invariance
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
+    from frost.runtime.stream import Request
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
     from frost.zoo.registry import ModelConfig, build, named
@@ -28,13 +34,19 @@ __all__ = [
 
 _ROOMS = {
     "frost.checkpoint": ("Run", "load", "save"),
-    "frost.core.model": ("Frost", "FrostConfig", "branch"),
+    "frost.core.head": ("Classifier", "Dense", "OwnHead", "Regressor"),
+    "frost.core.iterate": ("iterate",),
+    "frost.core.model": ("Frost", "FrostConfig"),
+    "frost.core.task": ("within",),
     "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
+    "frost.core.transition": ("branch",),
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
-    "frost.halting.policy": ("AtDepth", "Rule"),
-    "frost.runtime.engine": ("Engine", "Request"),
+    "frost.halting.policy": ("AtDepth", "Rule", "stop_when"),
+    "frost.runtime.engine": ("Engine",),
+    "frost.runtime.invariance": ("check_batch_invariance",),
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
+    "frost.runtime.stream": ("Request",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),
     "frost.zoo.registry": ("ModelConfig", "build", "named"),

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from frost.core.layout import ChannelMap
+from frost.core.layout import ChannelMap, Layout, channel_axis
 from frost.core.scaling import Operator, Scale, scaled_linear_input
 
 
@@ -110,9 +110,10 @@ class Gated(UpdateRule):
     Paper choice: the formula is not printed; `interpolate` is what the text describes.
     """
 
-    def __init__(self, channels: int, form: Literal["interpolate", "add"] = "interpolate") -> None:
+    def __init__(self, channels: int, form: Literal["interpolate", "add"] = "interpolate",
+                 layout: Layout = "auto") -> None:
         super().__init__()
-        self.gate = ChannelMap(channels, channels, bias=True)
+        self.gate = ChannelMap(channels, channels, bias=True, layout=layout)
         self.form = form
 
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
@@ -162,13 +163,15 @@ class Theorem(UpdateRule):
     scale_form = "sigmoid"
     input_gain = 20.0
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, layout: Layout = "auto") -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(channels))
+        self.layout = layout
 
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
         """σ(λ Âh + B x + b) (25)."""
-        bias = self.bias[:, None, None] if hidden.ndim == 4 else self.bias
+        is_map = hidden.ndim > 2 and channel_axis(hidden.shape, len(self.bias), self.layout) == 1
+        bias = self.bias[(..., *[None] * (hidden.ndim - 2))] if is_map else self.bias
         return torch.relu(scale.value * change + drive + bias)
 
     def drive(self, input_map: Operator, x: Tensor, scale: Scale) -> Tensor:

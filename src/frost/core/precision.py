@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +16,33 @@ Precision = Literal["float32", "bf16"]
 TRIAL = "import torch; a = torch.ones(256, 256, dtype=torch.bfloat16); a @ a"    # large enough for tiles
 
 
-def resolve_device(wish: Literal["auto", "cpu", "cuda"]) -> torch.device:
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+def resolve_device(wish: Device) -> torch.device:
     """A GPU if there is one, unless the user says otherwise."""
-    if wish == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is cuda, but torch sees no GPU here; set it to auto or cpu.")
-    return torch.device("cuda" if wish != "cpu" and torch.cuda.is_available() else "cpu")
+    if wish not in get_args(Device):
+        raise ValueError(f"device is one of {', '.join(get_args(Device))}; got '{wish}'.")
+    is_there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wish == "auto":
+        return torch.device(next(name for name in ("cuda", "mps", "cpu") if is_there[name]))
+    if not is_there[wish]:
+        raise ValueError(f"device is {wish}, but torch sees no such GPU here; set it to auto or cpu.")
+    return torch.device(wish)
+
+
+def synchronize(device: torch.device) -> None:
+    """Return when the device has done all that it was given: a clock must not stop before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
     """bf16 where the hardware multiplies it: emulated, it is far slower than float32."""
-    if wish == "float32":
-        return wish
+    if wish == "float32" or (wish == "auto" and device.type == "mps"):
+        return "float32"
     if device.type == "cuda":
         return "bf16" if wish == "bf16" or torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     if wish == "auto":
@@ -61,8 +77,14 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model is."""
-    return next(model.parameters()).device
+    """Where a model is; one without any tensor is on the CPU."""
+    return next((part.device for part in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """The precision of a model's weights; one without any is in PyTorch's default."""
+    found = (part.dtype for part in (*model.parameters(), *model.buffers()) if part.is_floating_point())
+    return next(found, torch.get_default_dtype())
 
 
 def at_least_float32(values: Tensor) -> Tensor:

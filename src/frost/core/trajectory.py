@@ -1,17 +1,20 @@
 """States, trajectories, predictions, and the three verbs that every model speaks.
 
-    begin(images) -> State            stem, B_λ(x), D(x): once per image
+    begin(inputs) -> State            stem, B_λ(x), D(x): once per input
     step(state)   -> State            h_t → h_{t+1}
     read(state)   -> (output, score_logit)
 
-Shapes: b batch, t step (from 1 to T), c channels, n tokens, h w space, k classes. A state is a map (b, c, h, w), a
-sequence of tokens (b, n, c), or a vector (b, c).
+Shapes: b batch, t step (from 1 to T), c channels, n tokens, h w space, k classes. A state is a map (b, c, …) of one to
+three dimensions, a sequence of tokens (b, n, c), or a vector (b, c). An output is (b, k), or (b, …, k) where there is
+an answer at each position, or whatever a head of the user's gives.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,26 +22,46 @@ import torch
 from torch import Tensor, nn
 
 from frost.core.frozen import forget, one_unrolling
+from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, check_finite, mapped
 from frost.core.layout import default_layout
+from frost.core.task import Task
 from frost.halting.score import score_of
 
 
 class State(NamedTuple):
-    """Where a batch of images stands."""
+    """Where a batch stands; every tensor has one row a sample."""
 
-    hidden: Tensor          # h_t
-    drive: Tensor | None    # B_λ(x), the input's constant push; None for models without an input map
-    feedthrough: Tensor     # D(x), (b, k)
-    step: int | None        # t, if it is the same for the whole batch; None in a batch of mixed depths
+    hidden: Tensor                  # h_t
+    drive: Tensor | None            # B_λ(x), the input's constant push; None for models without an input map
+    feedthrough: Tensor | None      # D(x), as the output; None for heads without D
+    step: int | None                # t, if it is the same for the whole batch; None in a batch of mixed depths
+    context: Mapping[str, Tensor] = {}    # what the block is called with beside the state, such as a mask
+
+    def tensors(self) -> list[Tensor]:
+        """Everything with one row a sample."""
+        own = (self.hidden, self.drive, self.feedthrough)
+        return [*(part for part in own if part is not None), *self.context.values()]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> State:
+        """The same state with every tensor changed."""
+        return State(change(self.hidden), None if self.drive is None else change(self.drive),
+                     None if self.feedthrough is None else change(self.feedthrough), self.step,
+                     {name: change(part) for name, part in self.context.items()})
+
+    def holding(self, tensors: list[Tensor]) -> State:
+        """The same state made of other tensors, in the order of `tensors()`."""
+        parts = iter(tensors)
+        return self.mapped(lambda _: next(parts))
 
 
 class Trajectory(NamedTuple):
     """What a model did at every step t = 1…T."""
 
     states: Tensor | None   # h_1…h_T, (b, t, …); None if they were not kept
-    outputs: Tensor         # y_1…y_T, (b, t, k)
+    outputs: Tensor         # y_1…y_T, (b, t, …)
     score_logits: Tensor    # logits of s_1…s_T, (b, t)
-    is_isolated: bool = False   # whether gradients of the scores end at the score's own weights
+    is_isolated: bool = False      # whether gradients of the scores end at the score's own weights
+    mask: Tensor | None = None     # positions that count, bool (b, …); None is all
 
     @property
     def scores(self) -> Tensor:
@@ -52,61 +75,48 @@ class Trajectory(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The answer for each image at the step where it stopped."""
+    """The answer for each input at the step where it stopped."""
 
-    outputs: Tensor   # (b, k)
+    outputs: Tensor   # (b, …)
     depth: Tensor     # (b,)
     scores: Tensor    # (b,)
     errors: Mapping[int, str] = MappingProxyType({})   # rows that could not be answered, and why
 
 
 def choose(trajectory: Trajectory, depth: Tensor) -> Prediction:
-    """Read a trajectory at the step where each image stopped, `depth` (b,)."""
+    """Read a trajectory at the step where each input stopped, `depth` (b,)."""
     rows = torch.arange(depth.shape[0], device=depth.device)
     return Prediction(trajectory.outputs[rows, depth - 1], depth, trajectory.scores[rows, depth - 1])
-
-
-def check_shape(images: Tensor, channels: int | None, size: int | None) -> None:
-    """Refuse what is no batch of images of the right shape, with a sentence that says what to change."""
-    if not isinstance(images, Tensor):
-        raise ValueError(f"images must be a tensor, got {type(images).__name__}; see torch.from_numpy.")
-    if images.ndim != 4:
-        raise ValueError(f"images must be a batch (b, channels, height, width), got shape {tuple(images.shape)}.")
-    if not images.is_floating_point():
-        raise ValueError(f"images must be floating point, got {images.dtype}; divide bytes by 255 first.")
-    if channels is not None and images.shape[1] != channels:
-        raise ValueError(f"the model takes images of {channels} channel(s), got {images.shape[1]}: "
-                         f"shape {tuple(images.shape)}.")
-    if size is not None and tuple(images.shape[2:]) != (size, size):
-        raise ValueError(f"the model takes images of {size}×{size} pixels, got {tuple(images.shape[2:])}; resize them.")
-
-
-def check_finite(images: Tensor) -> None:
-    """Refuse a batch that holds NaN or infinity."""
-    if images.device.type == "meta" or torch.compiler.is_compiling():
-        return    # there are no values to look at
-    if not bool(torch.isfinite(images).all()):
-        bad = (~torch.isfinite(images)).flatten(1).any(dim=1).nonzero().flatten().tolist()
-        raise ValueError(f"images must be finite, but {len(bad)} of {len(images)} hold NaN or infinity "
-                         f"(first: number {bad[0]}).")
 
 
 class IterativeModel(nn.Module, ABC):
     """A network whose depth is chosen when it runs: three verbs, and the loop that calls them."""
 
     stationary: ClassVar[bool] = True   # the same weights at every step, so a batch may mix depths
-    depth: int                          # T, the most steps any image may take
-    image_channels: int | None = None   # checked at the border if known
-    image_size: int | None = None
+    depth: int                          # T, the most steps any input may take
+    task: Task                          # how answers are judged
+    has_score: bool = True              # whether `read` gives a halting score that was or can be taught
+    signature: Signature | None = None  # what one input looks like, where it is known
+    calibration: Any = None             # the last one made for this model, kept with it by `save`
+    is_batch_invariant: bool | None = None    # bit for bit, at a constant shape; None: not known (`runtime.invariance`)
 
-    def begin(self, images: Tensor) -> State:
-        """h_0, and what is computed once per image. Nothing is read from h_0."""
-        check_shape(images, self.image_channels, self.image_size)
-        return self._begin(default_layout(images))
+    def begin(self, inputs: Inputs) -> State:
+        """h_0, and what is computed once per input. Nothing is read from h_0."""
+        self.check(inputs)
+        return self._begin(mapped(default_layout, inputs))
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse what is no batch for this model."""
+        batch_of(inputs)
+
+    def expects(self, example: Inputs) -> Self:
+        """State what one input looks like, without the batch, so that an engine knows it before the first one comes."""
+        self.signature = Signature.of(as_inputs(example))
+        return self
 
     @abstractmethod
-    def _begin(self, images: Tensor) -> State:
-        """`begin`, for images of the right shape and layout."""
+    def _begin(self, inputs: Inputs) -> State:
+        """`begin`, for inputs that have been checked."""
 
     @abstractmethod
     def step(self, state: State) -> State:
@@ -114,9 +124,9 @@ class IterativeModel(nn.Module, ABC):
 
     @abstractmethod
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
-        """y_t (b, k), and the logit of s_t (b,); isolated, the score's gradients do not reach the state."""
+        """y_t (b, …), and the logit of s_t (b,); isolated, the score's gradients do not reach the state."""
 
-    def forward(self, images: Tensor, depth: int | None = None, keep_states: bool = True,
+    def forward(self, inputs: Inputs, depth: int | None = None, keep_states: bool = True,
                 isolate_score: bool = False) -> Trajectory:
         """Take `depth` steps (default T) and keep them all.
 
@@ -130,8 +140,8 @@ class IterativeModel(nn.Module, ABC):
             raise ValueError(f"depth must be at least 1, got {depth}.")
         states, outputs, score_logits = [], [], []
         with one_unrolling():
-            state = self.begin(images)
-            check_finite(images)
+            state = self.begin(inputs)
+            check_finite(inputs)
             for _ in range(depth):
                 state = self.step(state)
                 output, score_logit = self.read(state, isolate_score)
@@ -140,7 +150,13 @@ class IterativeModel(nn.Module, ABC):
                 if keep_states:
                     states.append(state.hidden)
         kept = torch.stack(states, dim=1) if keep_states else None
-        return Trajectory(kept, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score)
+        return Trajectory(kept, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score,
+                          state.context.get("mask"))
+
+    def save(self, path: Path | str, calibration: Any = None) -> None:
+        """Write a run folder that `frost.load(path, model=…)` reads, with the calibration made for these weights."""
+        # by name: a run folder is a room above this one
+        importlib.import_module("frost.checkpoint").save_model_run(path, self, calibration)
 
     def train(self, mode: bool = True) -> Self:
         """Switch the mode, and forget what was computed from the weights."""

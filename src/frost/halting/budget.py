@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float32]    # (n, t)
-Hits = NDArray[np.bool_]        # (n, t): whether the answer is right at that step
+Quality = NDArray[np.float64]   # (n, t): how good the answer is at that step, in [0, 1]
 SWEEPS = 4                      # over the steps; the one that is worth most is taken
 HALVINGS = 40                   # of an interval that holds the price of a step
 Cut = Callable[[Values, NDArray[np.float64]], float]    # where to stop, from what stopping is worth more than going on
@@ -103,15 +103,15 @@ def straight_cut(values: Values, advantage: NDArray[np.float64]) -> float:
     return -math.inf if crossing < at.min() else crossing
 
 
-def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = straight_cut) -> Reached:
-    """A threshold for each step that makes hits less `price` times steps large on the traces.
+def per_step_at_price(values: Values, quality: Quality, price: float, cut: Cut = straight_cut) -> Reached:
+    """A threshold for each step that makes quality less `price` times steps large on the traces.
 
     Backward induction over the steps, then again among the images that really reach a step: at step t, an image that
     stops is worth its hit there, and one that goes on what the later thresholds make of it.
     """
     depth = values.shape[1]
     thresholds = np.full(depth, -np.inf)
-    worth = hits - price * np.arange(1, depth + 1)
+    worth = quality - price * np.arange(1, depth + 1)
     found = (-math.inf, thresholds)
     for sweep in range(SWEEPS):
         going = worth[:, -1].copy()               # what an image is worth that has not stopped so far
@@ -130,7 +130,7 @@ def per_step_at_price(values: Values, hits: Hits, price: float, cut: Cut = strai
     return _reached(values, tuple(found[1].tolist()))
 
 
-def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float, cut: Cut = straight_cut) -> Reached:
+def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float, cut: Cut = straight_cut) -> Reached:
     """A threshold for each step: a good use of a mean depth, on images like those of the traces.
 
     The price of a step is found by halving. Where two neighbouring prices jump over the wish, the thresholds between
@@ -142,7 +142,7 @@ def per_step_at_mean_depth(values: Values, hits: Hits, mean_depth: float, cut: C
     deep, shallow = _reached(values, (math.inf,) * depth), _reached(values, (-math.inf,) * depth)
     for _ in range(HALVINGS):
         price = (low + high) / 2
-        middle = per_step_at_price(values, hits, price, cut)
+        middle = per_step_at_price(values, quality, price, cut)
         if middle.mean_depth >= mean_depth:
             low, deep = price, middle
         else:

@@ -1,7 +1,7 @@
 """From a budget to a stopping rule (§4.4, Eq. 20).
 
 A calibration holds what frozen weights gave for held-out images: the signal of one rule, image by image and step by
-step (traces), sketches of it, and whether the answer was right; it names the weights. Questions are answered from it
+step (traces), sketches of it, and how good the answer was; it names the weights. Questions are answered from it
 without the model. Paper choice: scores of a moving model are not mixed in, although §4.4 gathers them during training.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from frost.halting.budget import Hits, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
+from frost.halting.budget import Quality, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
 from frost.halting.guarantee import cheapest_safe
 from frost.halting.policy import Rule
 from frost.halting.signals import SIGNALS
@@ -53,7 +53,7 @@ class Calibration:
     weights_hash: str               # of the weights that gave them
     rule: str                       # whose signal it is
     values: Values                  # traces, (n, t)
-    hits: Hits | None               # whether the answer was right, (n, t); None where nobody told
+    quality: Quality | None         # how good the answer was, in [0, 1], (n, t); None where it is not known
     pooled: KllSketch               # over images and steps
     per_step: tuple[KllSketch, ...]
     dropped: int = 0                # images with a signal that is not a number
@@ -61,10 +61,10 @@ class Calibration:
     per_step_thresholds: bool = False   # what `at_mean_depth` gives unless it is told otherwise
 
     @classmethod
-    def gather(cls, values: Tensor, hits: Tensor | None = None, *, weights_hash: str, rule: str = "rank",
+    def gather(cls, values: Tensor, quality: Tensor | None = None, *, weights_hash: str, rule: str = "rank",
                cost: Cost | None = None, k: int = 2048, seed: int = 0,
                per_step_thresholds: bool = False) -> Calibration:
-        """From the signal of held-out images along their trajectories, (b, t), and whether they were right, (b, t)."""
+        """From the signal of held-out inputs along their trajectories, (b, t), and their quality, (b, t)."""
         if rule not in SIGNALS:
             raise ValueError(f"there is no stopping rule '{rule}'. Known: {', '.join(SIGNALS)}.")
         array = values.detach().double().cpu().numpy()
@@ -77,9 +77,9 @@ class Calibration:
             sketch.update(array[kept, step])
             per_step.append(sketch)
         rows = _spread(int(kept.sum()))
-        right = None if hits is None else hits.detach().cpu().numpy().astype(bool)[kept][rows]
+        known = None if quality is None else quality.detach().cpu().numpy().astype(np.float64)[kept][rows]
         traces = array[kept][rows].astype(np.float32)
-        return cls(weights_hash=weights_hash, rule=rule, values=traces, hits=right, pooled=pooled,
+        return cls(weights_hash=weights_hash, rule=rule, values=traces, quality=known, pooled=pooled,
                    per_step=tuple(per_step), dropped=int((~kept).sum()), cost=cost,
                    per_step_thresholds=per_step_thresholds)
 
@@ -102,9 +102,9 @@ class Calibration:
         if quantile in (0.0, 1.0):
             return Rule(self.rule, (math.inf if quantile else -math.inf,), quantile)
         if per_step:
-            return Rule(self.rule, tuple(sketch.quantile(quantile) if sketch.count else math.inf
-                                         for sketch in self.per_step), quantile)
-        return Rule(self.rule, (self.pooled.quantile(quantile),), quantile)
+            return Rule.fitted(self.rule, [sketch.quantile(quantile) if sketch.count else math.inf
+                                           for sketch in self.per_step], quantile)
+        return Rule.fitted(self.rule, (self.pooled.quantile(quantile),), quantile)
 
     def at_mean_depth(self, mean_depth: float, per_step: bool | None = None) -> Rule:
         """The rule that takes this many steps in the mean over the held-out images, by first passage.
@@ -113,11 +113,11 @@ class Calibration:
         """
         self._check_seen()
         if self.per_step_thresholds if per_step is None else per_step:
-            reached = per_step_at_mean_depth(self.values, self._known_hits(), mean_depth)
+            reached = per_step_at_mean_depth(self.values, self._known_quality(), mean_depth)
         else:
             reached = pooled_at_mean_depth(self.values, mean_depth)
         self._check_near(reached, mean_depth)
-        return Rule(self.rule, reached.thresholds)
+        return Rule.fitted(self.rule, reached.thresholds)
 
     def at_flops(self, flops: float, per_step: bool | None = None) -> Rule:
         """The rule that costs this many FLOPs an image in the mean over the held-out images."""
@@ -137,8 +137,8 @@ class Calibration:
         most `points` (`halting.guarantee`). Full depth where nothing less can be certified.
         """
         self._check_seen()
-        return Rule(self.rule, cheapest_safe(self.values, self._known_hits(), points / 100, confidence,
-                                             per_step=per_step))
+        return Rule.fitted(self.rule, cheapest_safe(self.values, self._known_quality(), points / 100, confidence,
+                                                    per_step=per_step))
 
     def mean_depth_of(self, rule: Rule) -> float:
         """The mean depth that a rule takes on the held-out images."""
@@ -156,21 +156,24 @@ class Calibration:
             ours.merge(theirs)
         values = np.concatenate([self.values, other.values])
         rows = _spread(len(values))
-        hits = None
-        if self.hits is not None and other.hits is not None:
-            hits = np.concatenate([self.hits, other.hits])[rows]
+        quality = None
+        if self.quality is not None and other.quality is not None:
+            quality = np.concatenate([self.quality, other.quality])[rows]
         return replace(self, pooled=sketches[0], per_step=tuple(sketches[1:]), dropped=self.dropped + other.dropped,
-                       values=values[rows], hits=hits,
-                       per_step_thresholds=self.per_step_thresholds and hits is not None)
+                       values=values[rows], quality=quality,
+                       per_step_thresholds=self.per_step_thresholds and quality is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, and a checksum over them all."""
+        is_plain = self.quality is None or bool(np.isin(self.quality, (0.0, 1.0)).all())
         plain: dict[str, Any] = {
             "format": FORMAT, "weights_hash": self.weights_hash, "rule": self.rule, "dropped": self.dropped,
             "images": len(self.values), "depth": self.depth, "values": _text(self.values.astype("<f4").tobytes()),
-            "hits": None if self.hits is None else _text(np.packbits(self.hits).tobytes()),
+            "hits": None if self.quality is None or not is_plain else _text(np.packbits(self.quality > 0).tobytes()),
             "pooled": _text(self.pooled.to_bytes()), "per_step": [_text(sketch.to_bytes()) for sketch in self.per_step],
             "cost": None if self.cost is None else list(self.cost), "per_step_thresholds": self.per_step_thresholds}
+        if self.quality is not None and not is_plain:    # a bit an answer is not enough
+            plain["quality"] = _text(self.quality.astype("<f4").tobytes())
         return {**plain, "sha256": _checksum(plain)}
 
     @classmethod
@@ -185,9 +188,8 @@ class Calibration:
                 raise ValueError("its checksum does not fit")
             shape = (plain["images"], plain["depth"])
             _check_stored(plain)
-            hits = None if plain["hits"] is None else np.unpackbits(
-                np.frombuffer(_bytes(plain["hits"]), np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
-            return cls(weights_hash=plain["weights_hash"], rule=plain["rule"], dropped=plain["dropped"], hits=hits,
+            return cls(weights_hash=plain["weights_hash"], rule=plain["rule"], dropped=plain["dropped"],
+                       quality=_stored_quality(plain, shape),
                        values=np.frombuffer(_bytes(plain["values"]), "<f4").reshape(shape).astype(np.float32),
                        pooled=KllSketch.from_bytes(_bytes(plain["pooled"])),
                        per_step=tuple(KllSketch.from_bytes(_bytes(stored)) for stored in plain["per_step"]),
@@ -196,11 +198,11 @@ class Calibration:
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
             raise ValueError(f"the calibration is damaged ({error}); make it again: frost calibrate RUN.") from error
 
-    def _known_hits(self) -> Hits:
-        if self.hits is None:
-            raise NotCalibrated("this calibration does not know which answers were right; gather it from images with "
+    def _known_quality(self) -> Quality:
+        if self.quality is None:
+            raise NotCalibrated("this calibration does not know which answers were right; gather it from inputs with "
                                 "labels: frost calibrate RUN.")
-        return self.hits
+        return self.quality
 
     def _check_seen(self) -> None:
         if not len(self.values) or not self.pooled.count:
@@ -226,8 +228,20 @@ def _check_stored(plain: dict[str, Any]) -> None:
         raise ValueError(f"its values are not those of {images} images of depth {depth}")
     if plain["hits"] is not None and len(_bytes(plain["hits"])) != -(-images * depth // 8):
         raise ValueError(f"its hits are not those of {images} images of depth {depth}")
+    if "quality" in plain and len(_bytes(plain["quality"])) != 4 * images * depth:
+        raise ValueError(f"its quality is not that of {images} inputs of depth {depth}")
     if plain["rule"] not in SIGNALS:
         raise ValueError(f"it is for a rule '{plain['rule']}', which does not exist")
+
+
+def _stored_quality(plain: dict[str, Any], shape: tuple[int, int]) -> Quality | None:
+    """Bits where every answer was right or wrong, else numbers."""
+    if "quality" in plain:
+        return np.frombuffer(_bytes(plain["quality"]), "<f4").reshape(shape).astype(np.float64)
+    if plain["hits"] is None:
+        return None
+    packed = np.frombuffer(_bytes(plain["hits"]), np.uint8)
+    return np.unpackbits(packed, count=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 def _text(content: bytes) -> str:

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.halting.budget import Cut, Hits, Values, per_step_at_price, stops_at, straight_cut
+from frost.halting.budget import Cut, Quality, Values, per_step_at_price, stops_at, straight_cut
 
 GRID = 200             # thresholds that are tried
 FOR_RULES = 0.2        # share of the images that only says which rules to try
@@ -61,7 +61,7 @@ def chance_of_excess(lost: int, won: int, images: int, allowed: float, doubt: fl
     return min(1.0, max(chance(share) for share in (shares[worst], *around)) + doubt)
 
 
-def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float, seed: int = 0,
+def cheapest_safe(values: Values, quality: Quality, allowed: float, confidence: float, seed: int = 0,
                   per_step: bool | None = None) -> tuple[float, ...]:
     """The thresholds of the least depth that are certified to lose at most `allowed` (a share); +∞ if none are.
 
@@ -74,15 +74,19 @@ def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float,
         raise ValueError(f"the loss allowed must lie between 0 and 100 points, got {100 * allowed:g}.")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence}; 0.95 is usual.")
+    if not np.isin(quality, (0.0, 1.0)).all():
+        raise ValueError("a certified loss needs a quality of 0 or 1, right or wrong, for each answer; this one has "
+                         "values between. Calibrate with quality= a function that says yes or no.")
+    is_right = quality > 0
     order = np.random.default_rng(seed).permutation(len(values))
     cut = max(1, int(FOR_RULES * len(values)))
     known, fresh = order[:cut], order[cut:]
     safe: tuple[float, ...] = (math.inf,)
     if not fresh.size:
         return safe
-    last = hits[fresh, -1]
-    for rule in _ladder(values[known], hits[known], allowed, per_step):
-        then = hits[fresh, stops_at(values[fresh], rule) - 1]
+    last = is_right[fresh, -1]
+    for rule in _ladder(values[known], quality[known], allowed, per_step):
+        then = is_right[fresh, stops_at(values[fresh], rule) - 1]
         lost, won = int((last & ~then).sum()), int((then & ~last).sum())
         if chance_of_excess(lost, won, len(fresh), allowed, DOUBT * (1 - confidence)) > 1 - confidence:
             break
@@ -90,20 +94,20 @@ def cheapest_safe(values: Values, hits: Hits, allowed: float, confidence: float,
     return safe
 
 
-def _ladder(values: Values, hits: Hits, allowed: float, per_step: bool | None) -> list[tuple[float, ...]]:
+def _ladder(values: Values, quality: Quality, allowed: float, per_step: bool | None) -> list[tuple[float, ...]]:
     """The rules to try, in the form that is asked for or promises less depth."""
     ladders = [] if per_step else [pooled_ladder(values)]
     if per_step is not False:
-        ladders.append(per_step_ladder(values, hits))
-    return min(ladders, key=lambda ladder: _least_depth(ladder, values, hits, allowed))
+        ladders.append(per_step_ladder(values, quality))
+    return min(ladders, key=lambda ladder: _least_depth(ladder, values, quality, allowed))
 
 
-def _least_depth(ladder: list[tuple[float, ...]], values: Values, hits: Hits, allowed: float) -> float:
+def _least_depth(ladder: list[tuple[float, ...]], values: Values, quality: Quality, allowed: float) -> float:
     """Of the rules that do not lose more on these images."""
     depths = [math.inf]
     for rule in ladder:
         at = stops_at(values, rule)
-        if hits[:, -1].mean() - hits[np.arange(len(hits)), at - 1].mean() <= allowed:
+        if quality[:, -1].mean() - quality[np.arange(len(quality)), at - 1].mean() <= allowed:
             depths.append(float(at.mean()))
     return min(depths)
 
@@ -117,14 +121,14 @@ def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
     return [(float(threshold),) for threshold in np.unique(np.quantile(finite, np.linspace(0, 1, GRID)))[::-1]]
 
 
-def per_step_ladder(values: Values, hits: Hits, cut: Cut = straight_cut) -> list[tuple[float, ...]]:
+def per_step_ladder(values: Values, quality: Quality, cut: Cut = straight_cut) -> list[tuple[float, ...]]:
     """A threshold for each step, deepest first: the best for one price of a step each, and between them."""
     finite = values[np.isfinite(values)]
     if values.shape[1] < 2 or not finite.size:
         return []
     bottom, top = float(finite.min()) - 1.0, float(finite.max()) + 1.0
     priced = sorted({(-rule.mean_depth, rule.thresholds) for rule in (
-        per_step_at_price(values, hits, price, cut) for price in PRICES)})
+        per_step_at_price(values, quality, price, cut) for price in PRICES)})
     ends = [np.clip(np.array(thresholds), bottom, top) for _, thresholds in priced]
     rungs = [ends[0]]
     for (deep, _), (shallow, _), above, below in zip(priced[:-1], priced[1:], ends[:-1], ends[1:], strict=True):

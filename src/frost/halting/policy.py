@@ -7,9 +7,10 @@ oracles at the end look at all steps, or at labels: nobody can run them, they sh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +48,18 @@ class Rule:
             raise ValueError(f"there is no stopping rule '{self.name}'. Known: {', '.join(SIGNALS)}.")
         if not self.thresholds or any(math.isnan(threshold) for threshold in self.thresholds):
             raise ValueError(f"a rule has one threshold, or one for each step, got {self.thresholds}.")
+        for threshold in self.thresholds:
+            if self.signal.within(threshold) != threshold:
+                raise ValueError(
+                    f"thresholds of '{self.name}' lie in [{self.signal.least:g}, {self.signal.most:g}], the signal's "
+                    f"own unit, or are infinite; got {threshold:g}. frost.stop_when takes units that people know, such "
+                    "as confidence=0.9.")
+
+    @classmethod
+    def fitted(cls, name: str, thresholds: Sequence[float], quantile: float | None = None) -> Rule:
+        """A rule with thresholds that were found on values: one beyond the signal's range is ±∞, which says the same.
+        """
+        return cls(name, tuple(SIGNALS[name].within(threshold) for threshold in thresholds), quantile)
 
     @property
     def signal(self) -> Signal:
@@ -91,6 +104,49 @@ class AtDepth:
         return (steps >= self.depth).expand_as(values)
 
 
+class Unit(NamedTuple):
+    """A threshold as a user says it, and how it becomes one of a signal."""
+
+    signal: str
+    means: str                              # in a sentence
+    least: float
+    most: float                             # both ends excluded, but for whole numbers
+    convert: Callable[[float], float]
+
+
+UNITS = {
+    "confidence": Unit("confidence", "a probability", 0.0, 1.0, math.log),
+    "margin": Unit("margin", "a difference of two probabilities", 0.0, 1.0, float),
+    "entropy": Unit("entropy", "an entropy in nats", 0.0, math.inf, lambda value: -value),
+    "score": Unit("rank", "a halting score", 0.0, 1.0, lambda value: math.log(value) - math.log1p(-value)),
+    "change": Unit("change", "a share of the state's length", 0.0, math.inf, lambda value: -value),
+    "patience": Unit("patience", "a number of steps", 0.0, math.inf, lambda value: value - 0.5),
+}
+
+
+def stop_when(**condition: float) -> Rule:
+    """A stopping rule in units that people know, without a calibration: `stop_when(confidence=0.9)`.
+
+        confidence=0.9   the highest probability is above 0.9; with many answers, that of the least sure
+        margin=0.5       the highest probability less the second is above 0.5
+        entropy=0.2      the entropy is below 0.2 nats
+        score=0.8        the halting score (19) is above 0.8
+        change=1e-3      the state moved by less than a thousandth of its length
+        patience=2       the predicted class has not changed for two steps
+    """
+    if len(condition) != 1:
+        raise ValueError(f"stop_when takes one condition, such as confidence=0.9; got {len(condition)}. Known: "
+                         f"{', '.join(UNITS)}.")
+    (name, value), = condition.items()
+    if name not in UNITS:
+        raise ValueError(f"stop_when knows no condition '{name}'. Known: {', '.join(UNITS)}.")
+    unit = UNITS[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not unit.least < value < unit.most:
+        limits = f"between {unit.least:g} and {unit.most:g}" if math.isfinite(unit.most) else "above 0"
+        raise ValueError(f"{name} is {unit.means}, {limits}; got {value!r}.")
+    return Rule(unit.signal, (unit.convert(float(value)),))
+
+
 @lru_cache(maxsize=64)
 def _on(device: torch.device, thresholds: tuple[float, ...]) -> Tensor:
     """Thresholds where they are needed, copied there once."""
@@ -107,19 +163,32 @@ def first_passage(stops: Tensor) -> Tensor:
     return torch.where(stops.any(dim=1), stops.int().argmax(dim=1) + 1, depth)
 
 
-def depth_under(policy: Policy, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None) -> Tensor:
-    """The step at which each stored trajectory stops: (b, t, k), (b, t) and, for some rules, (b, t, …) → (b,)."""
-    return first_passage(policy.stops(along(policy.signal, outputs, score_logits, states)))
+def depth_under(policy: Policy, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None,
+                mask: Tensor | None = None) -> Tensor:
+    """The step at which each stored trajectory stops: (b, t, …), (b, t) and, for some rules, (b, t, …) → (b,)."""
+    return first_passage(policy.stops(along(policy.signal, outputs, score_logits, states, mask)))
 
 
-def agreement_oracle(outputs: Tensor) -> Tensor:
-    """The first step after which the predicted class no longer changes up to T, (b, t, k) → (b,)."""
+def check_signal(signal: Signal, gives: str, has_score: bool) -> None:
+    """Refuse a signal that a model's outputs do not carry."""
+    if signal.looks_at_classes and gives != "classes":
+        raise ValueError(f"the rule '{signal.name}' looks at class probabilities, and this model answers with numbers; "
+                         "use 'rank' (score=…), 'change' or 'residual'.")
+    if signal.looks_at_score and not has_score:
+        raise ValueError(f"the rule '{signal.name}' looks at a halting score, and this model has none; use confidence, "
+                         "change or residual, or give frost.iterate channels=… for a score.")
+
+
+def agreement_oracle(outputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The first step after which no predicted class changes any more up to T, (b, t, …, k) → (b,)."""
     classes = outputs.argmax(dim=-1)
     differs = classes != classes[:, -1:]
-    last = torch.arange(1, classes.shape[1] + 1, device=classes.device).masked_fill(~differs, 0).amax(dim=1)
-    return last + 1
+    if differs.ndim > 2:
+        differs = (differs if mask is None else differs & mask[:, None]).flatten(2).any(dim=2)
+    steps = torch.arange(1, differs.shape[1] + 1, device=differs.device)
+    return steps.masked_fill(~differs, 0).amax(dim=1) + 1
 
 
-def label_oracle(outputs: Tensor, labels: Tensor) -> Tensor:
-    """The first step at which the class is right; T if it never is, (b, t, k), (b,) → (b,)."""
-    return first_passage(outputs.argmax(dim=-1) == labels[:, None])
+def label_oracle(quality: Tensor) -> Tensor:
+    """The first step at which the answer is as good as it ever gets; T if it is never any good, (b, t) → (b,)."""
+    return first_passage((quality == quality.amax(dim=1, keepdim=True)) & (quality > 0))

@@ -72,12 +72,12 @@ def batch_time_ranks(losses: Tensor) -> Tensor:
     return ranks.view_as(losses)
 
 
-def difficulty(losses: Tensor, rank_by: RankBy, hits: Tensor | None = None) -> Tensor:
+def difficulty(losses: Tensor, rank_by: RankBy, quality: Tensor | None = None) -> Tensor:
     """What is ranked by (18), small for pairs that should stop, (b, t) → (b, t) or (b, t − 1).
 
     `loss` is the paper's ℓ_{i,t}. `gain` is what is left to win by going on, ℓ_{i,t} − ℓ_{i,T}: settled images stop,
     right or hopeless. `wins` is what an accuracy counts, whether the answer is right at T less whether it is at t; it
-    needs `hits`, bool (b, t). The last step leaves nothing to win for anybody and is not ranked.
+    needs the `quality`, (b, t). The last step leaves nothing to win for anybody and is not ranked.
     """
     if rank_by == "loss":
         return losses
@@ -86,19 +86,19 @@ def difficulty(losses: Tensor, rank_by: RankBy, hits: Tensor | None = None) -> T
                          "least 2.")
     if rank_by == "gain":
         return losses[:, :-1] - losses[:, -1:]
-    assert hits is not None, "wins are counted in right answers"
-    right = hits.to(losses.dtype)
+    assert quality is not None, "wins are counted in right answers"
+    right = quality.to(losses.dtype)
     return right[:, -1:] - right[:, :-1]
 
 
-def easy_and_hard(losses: Tensor, config: HaltingConfig, hits: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def easy_and_hard(losses: Tensor, config: HaltingConfig, quality: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The easy set E and the hard set H, by the ranks of (18), as masks over pairs: (b, t) → two bool (b, t).
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
     `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every
-    step. Wins are 1, 0 or −1: there the hard pairs are all that going on would set right, the easy ones all others.
+    step. Wins are differences of quality, for right or wrong 1, 0 or −1: there the hard pairs are all that going on would set right, the easy ones all others.
     """
-    ranked = difficulty(losses.detach(), config.rank_by, hits)
+    ranked = difficulty(losses.detach(), config.rank_by, quality)
     if config.rank_by == "wins":
         return _over_steps(ranked <= 0, losses, ranked.shape[1]), _over_steps(ranked > 0, losses, ranked.shape[1])
     ranks = batch_time_ranks(ranked)

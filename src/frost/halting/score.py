@@ -7,7 +7,9 @@ thresholds would no longer tell such scores apart. `score_logit` is the logit; `
 from __future__ import annotations
 
 import math
-from typing import Literal
+from functools import reduce
+from operator import add
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +25,14 @@ class LinearScore(nn.Module):
     Paper choice: h is a map or a sequence of tokens, w_s a vector; the map is pooled first, as for the readout.
     """
 
+    sees_output: ClassVar[bool] = False
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.linear = nn.Linear(channels, 1)
 
-    def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
-        """The score's logit, (b, c), (b, k) → (b,); the output is not looked at.
+    def forward(self, pooled: Tensor, seen: Tensor | None = None) -> Tensor:
+        """The score's logit, (b, c) → (b,); what is `seen` of the output is not looked at.
 
         Multiplied and summed row by row: the product of a matrix and a vector rounds a row by its place in the batch.
         """
@@ -36,30 +40,46 @@ class LinearScore(nn.Module):
 
 
 class OutputScore(LinearScore):
-    """The linear score (19) on the state and on three numbers that say how decided the output is.
+    """The linear score (19) on the state and on a few numbers that say how decided the output is.
 
         s_{i,t} = σ(w_sᵀ h_{i,t} + vᵀ φ(y_{i,t}) + b_s)
-        φ(y) = (p_(1) − p_(2),  log p_(1),  Σ_k p_k log p_k),   p = softmax(y)
 
-    How far the best class is ahead is not linear in the state, so (19) alone cannot see it. No gradient goes through φ:
-    the ranking must not bend the probabilities that it looks at. v starts at 0, where the score is the paper's.
+    φ comes from the head (`class_features`). How far the best class is ahead is not linear in the state, so (19) alone
+    cannot see it. No gradient goes through φ: the ranking must not bend the probabilities that it looks at. v starts at
+    0, where the score is the paper's.
     """
 
-    def __init__(self, channels: int) -> None:
+    sees_output = True
+
+    def __init__(self, channels: int, features: int = 3) -> None:
         super().__init__(channels)
-        self.decided = nn.Linear(3, 1, bias=False)
+        self.decided = nn.Linear(features, 1, bias=False)
         nn.init.zeros_(self.decided.weight)
 
-    def forward(self, pooled: Tensor, output: Tensor) -> Tensor:
-        """The score's logit, (b, c), (b, k) → (b,); number by number, for the same reason as above."""
-        margin, log_chance, entropy = (decidedness(output.detach()) * self.decided.weight[0]).unbind(dim=-1)
-        return super().forward(pooled, output) + (margin + log_chance + entropy)
+    def forward(self, pooled: Tensor, seen: Tensor | None = None) -> Tensor:
+        """The score's logit, (b, c), (b, f) → (b,); number by number, for the same reason as above."""
+        assert seen is not None, "a score that sees the output is given its features"
+        return super().forward(pooled) + reduce(add, (seen.detach() * self.decided.weight[0]).unbind(dim=-1))
+
+
+def class_features(output: Tensor, mask: Tensor | None = None) -> Tensor:
+    """φ(y) of class logits: (b, k) → (b, 3); of an answer at each position, (b, …, k) → (b, 6).
+
+        φ(y) = (p_(1) − p_(2),  log p_(1),  Σ_k p_k log p_k),   p = softmax(y)
+
+    With positions: the least of each over those that count, then the mean of each.
+    """
+    numbers = decidedness(output)
+    if output.ndim == 2:
+        return numbers
+    mask = fitting_mask(output, mask)
+    return torch.cat([over_positions(numbers, mask, "least"), over_positions(numbers, mask, "mean")], dim=-1)
 
 
 def decidedness(output: Tensor) -> Tensor:
-    """φ(y): margin, log of the highest probability, entropy with its sign turned; (…, k) → (…, 3).
+    """Margin, log of the highest probability, entropy with its sign turned; (…, k) → (…, 3).
 
-    Made of row-wise kernels only, whose rounding does not depend on where in a batch an image lies.
+    Made of row-wise kernels only, whose rounding does not depend on where in a batch a sample lies.
     """
     output = output.to(torch.promote_types(output.dtype, torch.float32))    # double stays
     logs, chances = output.log_softmax(dim=-1), output.softmax(dim=-1)
@@ -68,9 +88,28 @@ def decidedness(output: Tensor) -> Tensor:
     return torch.stack([first - second, logs.amax(dim=-1), entropy], dim=-1)
 
 
-def make_score(channels: int, sees: Sees) -> LinearScore:
-    """The score that a configuration names."""
-    return OutputScore(channels) if sees == "output" else LinearScore(channels)
+def over_positions(numbers: Tensor, mask: Tensor | None, how: Literal["least", "mean"]) -> Tensor:
+    """The least or the mean over the positions that count, (b, …, f) → (b, f)."""
+    rows = numbers.flatten(1, -2)                                                       # (b, n, f)
+    counts = None if mask is None else mask.flatten(1)[:, :, None]
+    if how == "least":
+        return (rows if counts is None else rows.masked_fill(~counts, torch.inf)).amin(dim=1)
+    if counts is None:
+        return rows.mean(dim=1)
+    return rows.masked_fill(~counts, 0.0).sum(dim=1) / counts.sum(dim=1).clamp_min(1)
+
+
+def fitting_mask(output: Tensor, mask: Tensor | None) -> Tensor | None:
+    """The mask, if it is one of the positions that the output has answers for; a pooled output has none."""
+    return mask if mask is not None and mask.shape == output.shape[:-1] else None
+
+
+def make_score(channels: int, sees: Sees, features: int) -> LinearScore:
+    """The score that a configuration names; `features` is what its head says of an output."""
+    if sees == "output" and not features:
+        raise ValueError("score_sees='output' needs a head that gives classes, whose logits say how decided an answer "
+                         "is; use score_sees='state'.")
+    return OutputScore(channels, features) if sees == "output" else LinearScore(channels)
 
 
 def score_of(score_logit: Tensor) -> Tensor:

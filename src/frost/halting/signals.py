@@ -1,40 +1,48 @@
-"""What a stopping rule looks at (§4.3 and beyond): one number for each image and step, larger for "stop".
+"""What a stopping rule looks at (§4.3 and beyond): one number for each sample and step, larger for "stop".
 
 A signal sees plain tensors, after each step: the output, the score's logit, the states before and after. What it has to
-remember of an image's past is a tuple of tensors whose first axis is the image, so that an engine can keep it beside
-the image's state and move both together. The same code runs along a stored trajectory (`along`) and live.
+remember of a sample's past is a tuple of tensors whose first axis is the sample, so that an engine can keep it beside
+the sample's state and move both together. The same code runs along a stored trajectory (`along`) and live.
+
+Where there is an answer at each position, a signal of probabilities is that of the least sure position that counts, or,
+under a name that ends in `-mean`, the mean over them.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.halting.score import decidedness, threshold_of
+from frost.halting.score import decidedness, fitting_mask, over_positions, threshold_of
+from frost.rowwise import each_alone
 
 Memory = tuple[Tensor, ...]
-LANES = 64    # elements; a multiple of what a vectorised loop takes at a time on any processor that we know
 
 
 class Reading(NamedTuple):
     """What is known of a batch of images after a step; they may be at different steps."""
 
     step: Tensor             # t, (b,)
-    output: Tensor           # y_t, (b, k)
+    output: Tensor           # y_t, (b, …); class logits have the classes last
     score_logit: Tensor      # (b,)
     hidden: Tensor | None    # h_t; None where no signal looks at states
     before: Tensor | None    # h_{t−1}; of no meaning at t = 1
+    mask: Tensor | None = None    # positions of the output that count, bool (b, …); None is all
 
 
 class Signal(ABC):
     """One number for each image after each step; a rule stops an image when it exceeds a threshold."""
 
-    name: ClassVar[str]
+    name: str
     looks_at_states: ClassVar[bool] = False
+    looks_at_classes: ClassVar[bool] = False    # at probabilities, which only class logits have
+    looks_at_score: ClassVar[bool] = False
+    least: ClassVar[float] = -math.inf          # the range of the signal: a threshold outside is a mistake
+    most: ClassVar[float] = math.inf
 
     def start(self, reading: Reading) -> Memory:
         """What is remembered before the first step, for as many images as the reading has."""
@@ -48,11 +56,16 @@ class Signal(ABC):
         """A threshold in the unit that people know it by."""
         return threshold
 
+    def within(self, threshold: float) -> float:
+        """The threshold, or ±∞ where it lies beyond what the signal can be: always or never exceeded."""
+        return -math.inf if threshold < self.least else math.inf if threshold > self.most else threshold
+
 
 class Rank(Signal):
     """The halting score (19), as its logit."""
 
     name = "rank"
+    looks_at_score = True
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """The score's logit."""
@@ -63,61 +76,81 @@ class Rank(Signal):
         return threshold_of(threshold)
 
 
-class Confidence(Signal):
-    """The highest probability, as its logarithm: near 1, where images stop, a float tells logarithms apart."""
+class OfClasses(Signal):
+    """A signal of class probabilities; where a sample has many answers, that of the least sure, or their mean."""
 
-    name = "confidence"
+    looks_at_classes = True
+    kind: ClassVar[str]
+
+    def __init__(self, how: Literal["least", "mean"] = "least") -> None:
+        self.how = how
+        self.name = self.kind if how == "least" else f"{self.kind}-mean"
+
+    def reduced(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """(b, …) → (b,)."""
+        return values if values.ndim == 1 else over_positions(values[..., None], mask, self.how)[:, 0]
+
+
+class Confidence(OfClasses):
+    """The highest probability, as its logarithm: near 1, where samples stop, a float tells logarithms apart."""
+
+    kind, most = "confidence", 0.0
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """log max_k p_k = −log(1 + Σ_{j≠k} exp(y_j − y_k)), which stays below 0 where the probability rounds to 1."""
         chances = reading.output.float().softmax(dim=-1)
         top, place = chances.max(dim=-1, keepdim=True)
         others = (chances / top).scatter(-1, place, 0.0).sum(dim=-1)
-        return -each_alone(torch.log1p, others), memory
+        if self.how == "least" or others.ndim == 1:    # the logarithm is monotone: the least sure has most beside it
+            return -each_alone(torch.log1p, -self.reduced(-others, reading.mask)), memory
+        return each_alone(torch.log1p, -self.reduced(others / (1 + others), reading.mask)), memory
 
     def threshold_shown(self, threshold: float) -> float:
         """A probability."""
-        return torch.tensor(threshold, dtype=torch.float64).exp().item()
+        return math.exp(threshold)
 
 
-class Entropy(Signal):
+class Entropy(OfClasses):
     """The entropy of the probabilities, in nats, with its sign turned."""
 
-    name = "entropy"
+    kind, most = "entropy", 0.0
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """Σ_k p_k log p_k."""
-        return decidedness(reading.output)[:, 2], memory
+        return self.reduced(decidedness(reading.output)[..., 2], reading.mask), memory
 
     def threshold_shown(self, threshold: float) -> float:
-        """An entropy in nats, below which an image stops."""
+        """An entropy in nats, below which a sample stops."""
         return -threshold
 
 
-class Margin(Signal):
+class Margin(OfClasses):
     """The highest probability less the second."""
 
-    name = "margin"
+    kind, least, most = "margin", 0.0, 1.0
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """p_(1) − p_(2)."""
-        return decidedness(reading.output)[:, 0], memory
+        return self.reduced(decidedness(reading.output)[..., 0], reading.mask), memory
 
 
 class Patience(Signal):
-    """For how many steps in a row the predicted class has been the same."""
+    """For how many steps in a row the predicted class has been the same, at every position that counts."""
 
     name = "patience"
+    looks_at_classes = True
+    least = 0.0
 
     def start(self, reading: Reading) -> Memory:
         """No class yet."""
-        return torch.full_like(reading.step, -1), torch.zeros_like(reading.step)
+        return torch.full_like(reading.output[..., 0], -1, dtype=torch.long), torch.zeros_like(reading.step)
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """0 after a change, then 1, 2, …"""
         last, count = memory
-        now = reading.output.argmax(dim=-1).to(last.dtype)
-        count = torch.where(now == last, count + 1, 0)
+        now = reading.output.argmax(dim=-1)
+        same = now == last if reading.mask is None else (now == last) | ~reading.mask
+        count = torch.where(same if same.ndim == 1 else same.flatten(1).all(dim=1), count + 1, 0)
         return count.float(), (now, count)
 
 
@@ -126,6 +159,7 @@ class Residual(Signal):
 
     name = "residual"
     looks_at_states = True
+    most = 0.0
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """−‖h_t − h_{t−1}‖; −∞ at t = 1."""
@@ -137,11 +171,31 @@ class Residual(Signal):
         return -threshold
 
 
+class Change(Signal):
+    """How far the state moved, relative to its own length, with its sign turned; nothing has moved before step 2."""
+
+    name = "change"
+    looks_at_states = True
+    most = 0.0
+
+    def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
+        """−‖h_t − h_{t−1}‖ / ‖h_t‖; −∞ at t = 1."""
+        hidden, before = _states(reading)
+        size = -_negative_length(hidden)
+        share = _negative_length(hidden - before) / size.clamp_min(torch.finfo(size.dtype).tiny)
+        return share.masked_fill(reading.step < 2, -torch.inf), memory
+
+    def threshold_shown(self, threshold: float) -> float:
+        """A share of the state's length, below which a sample stops."""
+        return -threshold
+
+
 class SecondOrder(Signal):
     """How much the movement itself changed, with its sign turned; there are two movements from the third step on."""
 
     name = "second-order"
     looks_at_states = True
+    most = 0.0
 
     def start(self, reading: Reading) -> Memory:
         """No movement yet."""
@@ -163,6 +217,7 @@ class Fixed(Signal):
     """The number of steps taken: everybody stops at the same one."""
 
     name = "fixed"
+    least = 0.0
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """t."""
@@ -173,6 +228,8 @@ class Act(Signal):
     """Adaptive computation time: the sum of halting probabilities so far (Graves 2016); needs a run trained by it."""
 
     name = "act"
+    looks_at_score = True
+    least = 0.0
 
     def start(self, reading: Reading) -> Memory:
         """Nothing halted yet."""
@@ -188,6 +245,8 @@ class Ponder(Signal):
     """PonderNet: the probability of having halted by now (Banino et al. 2021); needs a run trained by it."""
 
     name = "ponder"
+    looks_at_score = True
+    least = 0.0
 
     def start(self, reading: Reading) -> Memory:
         """log 1: nobody has halted."""
@@ -204,11 +263,13 @@ class Ponder(Signal):
 
 
 SIGNALS: dict[str, Signal] = {signal.name: signal for signal in (
-    Rank(), Confidence(), Entropy(), Margin(), Patience(), Residual(), SecondOrder(), Fixed(), Act(), Ponder())}
+    Rank(), Confidence(), Entropy(), Margin(), Patience(), Residual(), SecondOrder(), Change(), Fixed(), Act(),
+    Ponder(), Confidence("mean"), Entropy("mean"), Margin("mean"))}
 
 
-def along(signal: Signal, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None) -> Tensor:
-    """The signal along stored trajectories: (b, t, k), (b, t) and, for some, (b, t, …) → (b, t)."""
+def along(signal: Signal, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None,
+          mask: Tensor | None = None) -> Tensor:
+    """The signal along stored trajectories: (b, t, …), (b, t) and, for some, states (b, t, …) → (b, t)."""
     if signal.looks_at_states and states is None:
         raise ValueError(f"the rule '{signal.name}' looks at states, and this trajectory kept none; "
                          "make it with keep_states=True.")
@@ -219,20 +280,12 @@ def along(signal: Signal, outputs: Tensor, score_logits: Tensor, states: Tensor 
         if signal.looks_at_states and states is not None:
             hidden, before = states[:, step], states[:, max(step - 1, 0)]
         steps = torch.full((outputs.shape[0],), step + 1, device=outputs.device)
-        reading = Reading(steps, outputs[:, step], score_logits[:, step], hidden, before)
+        reading = Reading(steps, outputs[:, step], score_logits[:, step], hidden, before,
+                          fitting_mask(outputs[:, step], mask))
         memory = signal.start(reading) if memory is None else memory
         value, memory = signal(reading, memory)
         values.append(value)
     return torch.stack(values, dim=1)
-
-
-def each_alone(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
-    """An elementwise function of (b,) whose rounding does not depend on an image's place in the batch.
-
-    A vectorised loop computes the last few elements of a tensor by other instructions, which round differently. Here
-    every image fills a row of its own, so that none is among the last few.
-    """
-    return function(numbers[:, None].repeat(1, LANES))[:, 0]
 
 
 def _states(reading: Reading) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Two executors that run a batch from its first step to its last: `masked` and `compact`.
 
-    masked     every row is computed until the last image has stopped: what a plain loop with early exit does
+    masked     every row is computed until the last input has stopped: what a plain loop with early exit does
     compact    rows that have stopped are taken out, when that pays
 """
 
@@ -18,10 +18,10 @@ WORTH = 0.1    # share of the rows that must be gone before the batch is copied 
 def run_batch(stepper: Stepper, live: Live, items: Sequence[Item], *, shrinks: bool, sync_every: int = 1,
               clock: Callable[[], float] = time.monotonic,
               show: Callable[[Live, list[int]], None] | None = None) -> list[Result]:
-    """Step a batch until every image has stopped; the answers in the order of its rows.
+    """Step a batch until every input has stopped; the answers in the order of its rows.
 
     Args:
-        live: the batch, at whatever steps its images are.
+        live: the batch, at whatever steps its inputs are.
         items: whose rows they are; one that passes its deadline takes the answer that it has.
         show: is shown the batch and the rows still running at every look, for a drift check.
     """

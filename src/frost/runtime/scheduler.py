@@ -25,11 +25,11 @@ class QueueFull(ValueError):
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One image on its way."""
+    """One input on its way."""
 
     ticket: int               # from 0, in order of arrival
     key: Any                  # the caller's name for it
-    image: Any
+    inputs: Any
     limit: int                # most steps it may take
     deadline: float | None    # when it takes the answer that it has
     is_late: bool = False     # the deadline has passed
@@ -41,7 +41,7 @@ class Scheduler:
     """Slots, a stage of as many rows, and a queue.
 
     Args:
-        slots: images that run together.
+        slots: inputs that run together.
         room: most items waiting; None is no limit.
     """
 
@@ -82,13 +82,13 @@ class Scheduler:
         """Slots that nobody uses."""
         return sorted(self._free)
 
-    def submit(self, key: Any, image: Any, limit: int, deadline: float | None = None) -> Item:
+    def submit(self, key: Any, inputs: Any, limit: int, deadline: float | None = None) -> Item:
         """Queue an item."""
         if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}; an image is read after its first step.")
+            raise ValueError(f"limit must be at least 1, got {limit}; an input is read after its first step.")
         if self.room is not None and len(self._waiting) >= self.room:
             raise QueueFull(f"{self.room} items are waiting, and there is room for no more; try again later.")
-        item = Item(self._next, key, image, limit, deadline)
+        item = Item(self._next, key, inputs, limit, deadline)
         self._next += 1
         self._waiting.append(item)
         self._inside[item.ticket] = item
@@ -105,7 +105,7 @@ class Scheduler:
         assert not self._staged
         items = [self._waiting.popleft() for _ in range(min(self.slots, len(self._waiting)))]
         for row, item in enumerate(items):
-            item.place, item.index, item.image = "staged", row, None    # the image itself is no longer needed
+            item.place, item.index, item.inputs = "staged", row, None    # the input itself is no longer needed
         self._staged.extend(items)
         return items
 
@@ -131,7 +131,7 @@ class Scheduler:
         else:
             self.running[item.index] = None
             heapq.heappush(self._free, item.index)
-        item.place, item.image = None, None
+        item.place, item.inputs = None, None
         if len(self._deadlines) > 2 * len(self._inside) + 64:    # most of them have left
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._inside]
             heapq.heapify(self._deadlines)

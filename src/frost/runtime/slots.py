@@ -1,11 +1,12 @@
 """The refill executor: constant slots, a queue in, results out.
 
-The step carries no step index, so images at any depth share one batch. When an image stops, its slot goes to the next
-one that is staged. A stage is a batch that has begun and taken its first step; it has as many rows as there are slots.
+The step carries no step index, so inputs at any depth share one batch. When one stops, its slot goes to the next one
+that is staged. A stage is a batch that has begun and taken its first step; it has as many rows as there are slots.
 
-Contract: `begin`, `step` and `read` run at one shape, `slots` rows, whoever is there; free rows are zero. CPU kernels
-give the same bits for a row at a constant shape, so an image's logits, score and depth do not depend on its company.
-`drain="compact"` gives that up for the last images of a stream and finishes them sooner.
+Contract: `begin`, `step` and `read` run at one shape, `slots` rows, whoever is there; free rows repeat one in use. CPU
+kernels give the same bits for a row at a constant shape, so an output, score and depth do not depend on who shares the
+batch; `frost.check_batch_invariance` tells whether that holds for a block. `drain="compact"` gives that up for the last
+inputs of a stream and finishes them sooner.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from frost.core.trajectory import check_shape
+from frost.core.inputs import Signature, as_inputs, mapped
+from frost.core.precision import dtype_of
+from frost.core.transition import FAILURES
 from frost.halting.drift import Watch
 from frost.runtime.batches import run_batch
 from frost.runtime.scheduler import Item, Scheduler
@@ -30,60 +33,56 @@ LONG = 2**14    # numbers in a row that is copied by itself
 
 
 class Session:
-    """A stream of images through constant slots; `submit`, then `advance` until it is empty.
+    """A stream of inputs through constant slots; `submit`, then `advance` until it is empty.
 
     Args:
-        room: most images waiting; one more is refused with `QueueFull`. None is no limit.
+        signature: what one input looks like; another one is refused by itself.
+        room: most inputs waiting; one more is refused with `QueueFull`. None is no limit.
         sync_every: steps between two looks at who has stopped.
-        watch: is shown the signal of every image at every look, for a drift check.
+        watch: is shown the signal of every input at every look, for a drift check.
     """
 
-    def __init__(self, stepper: Stepper, slots: int, *, room: int | None = None, sync_every: int = 1,
+    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, room: int | None = None, sync_every: int = 1,
                  drain: Drain = "constant", watch: Watch | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self.scheduler = Scheduler(slots, room)
         self._stepper, self._sync_every, self._drain, self._watch = stepper, sync_every, drain, watch
         self._clock = clock
-        self._shape: torch.Size | None = None      # of the images
+        self._signature = signature
         self._stage: Live | None = None
         self._live: Live | None = None
         self._since = 0
-        self._dtype = next(stepper.model.parameters()).dtype
+        self._dtype = dtype_of(stepper.model)
 
     def __len__(self) -> int:
         return len(self.scheduler)
 
-    def submit(self, image: Tensor, key: Any = None, depth: int | None = None, seconds: float | None = None) -> Item:
-        """Queue an image; what is no image of the model's is a ValueError.
+    @torch.inference_mode(mode=False)
+    def submit(self, inputs: Any, key: Any = None, depth: int | None = None, seconds: float | None = None) -> Item:
+        """Queue an input; what is none of the model's is a ValueError.
 
         Args:
             depth: most steps for this one; None is T.
             seconds: from now until it takes the answer that it has.
         """
-        image, model = torch.as_tensor(image), self._stepper.model
-        check_shape(image[None], model.image_channels, model.image_size)
-        # a copy of its own in the model's precision: the caller may reuse the memory, and mates may differ
-        image = image.detach().to(self._dtype, copy=True)
-        if self._shape is not None and image.shape != self._shape:
-            raise ValueError(f"all images of a stream have one shape, {tuple(self._shape)}; got {tuple(image.shape)}.")
-        if not bool(torch.isfinite(image).all()):
-            raise ValueError("the image holds NaN or infinity.")
+        inputs, model = as_inputs(inputs), self._stepper.model
+        model.check(mapped(lambda part: part[None], inputs))
+        inputs = self._signature.fitted(inputs, self._dtype)
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"seconds must not be negative, got {seconds}.")
         limit = model.depth if depth is None else operator.index(depth)
         if not 1 <= limit <= model.depth:
             raise ValueError(f"depth must lie between 1 and {model.depth}, got {depth}.")
-        item = self.scheduler.submit(key, image, limit, None if seconds is None else self._clock() + seconds)
-        self._shape = image.shape
-        return item
+        return self.scheduler.submit(key, inputs, limit, None if seconds is None else self._clock() + seconds)
 
     def cancel(self, item: Item) -> bool:
-        """Forget an image; False if it has left already."""
+        """Forget an input; False if it has left already."""
         if item.place is None:
             return False
         self.scheduler.remove(item)
         return True
 
+    @torch.inference_mode(mode=False)
     def advance(self) -> list[Result]:
         """One refinement step of everything that runs; the answers that have become known."""
         results = self._late()
@@ -104,38 +103,43 @@ class Session:
                 yield from self.advance()
 
     def _fill(self, results: list[Result]) -> None:
-        """Give every free slot an image, staging more as long as some wait; blank the slots that stay free."""
+        """Give every free slot an input, staging more as long as some wait; a slot that stays free repeats another."""
         while self.scheduler.occupied < self.scheduler.slots and (self.scheduler.staged or self.scheduler.waiting):
             if not self.scheduler.staged:
                 self._begin(results)
             self._place()
-        if self.scheduler.free and self._live is not None:
-            rows = torch.tensor(self.scheduler.free, device=self._stepper.device)
+        if self.scheduler.free and self.scheduler.occupied and self._live is not None:
+            free = torch.tensor(self.scheduler.free, device=self._stepper.device)
+            used = next(slot for slot, item in enumerate(self.scheduler.running) if item is not None)
             for part in self._live.tensors():    # every time: a free row is stepped like the others and would drift
-                part.index_fill_(0, rows, 0)
+                part[free] = part[used].clone()
 
     def _begin(self, results: list[Result]) -> None:
-        """Stage the next images: stem and first step at the full shape, whatever their number."""
-        assert self._shape is not None
+        """Stage the next inputs: stem and first step at the full shape, whatever their number."""
         items = self.scheduler.next_waiting()
-        images = torch.zeros(self.scheduler.slots, *self._shape, dtype=self._dtype, device=items[0].image.device)
-        torch.stack([item.image for item in items], out=images[:len(items)])
-        limits = torch.tensor([item.limit for item in items] + [1] * (self.scheduler.slots - len(items)))
-        device = self._stepper.device
-        self._stage = self._stepper.first(images.to(device), limits.to(device), len(items))
-        self.scheduler.stage()                   # only now: what failed before leaves everybody in the queue
+        try:
+            self._stage = self._stepper.first_of(items, self.scheduler.slots)
+        except FAILURES:
+            failed = self._stepper.failures_of(items, self.scheduler.slots)
+            if not failed:
+                raise    # it was no input's fault
+            for item, error in failed:
+                self.scheduler.remove(item)
+                results.append(Result(item.key, None, 0, None, error))
+            return
+        self.scheduler.stage()                   # only now: what failed before leaves all in the queue
         self._show(self._stage, [item.index for item in items])
         done = self._stage.is_done.tolist()
         results += self._answered(self._stage, [item for item in items if done[item.index]])
 
     def _place(self) -> None:
-        """Move staged images to free slots."""
+        """Move staged inputs to free slots."""
         moves = self.scheduler.place()
         if not moves:
             return
         assert self._stage is not None
         if self._live is None:
-            self._live = _owned(self._stage)
+            self._live = _owned(self._stage)    # every row of a stage is one that the model can step
         device = self._stepper.device
         rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
         for target, source in zip(self._live.tensors(), self._stage.tensors(), strict=True):
@@ -157,7 +161,7 @@ class Session:
         return self._answered(self._live, [item for item in running if done[item.index]])
 
     def _late(self) -> list[Result]:
-        """The answers that images have whose time is up; one that has none yet gets its first step, and no more."""
+        """The answers that inputs have whose time is up; one that has none yet gets its first step, and no more."""
         results = []
         for item in self.scheduler.expired(self._clock()):
             if item.place == "waiting":
@@ -169,8 +173,9 @@ class Session:
             results += self._answered(live, [item])
         return results
 
+    @torch.inference_mode(mode=False)
     def _finish_compactly(self, live: Live) -> list[Result]:
-        """The last images, in a batch that shrinks."""
+        """The last inputs, in a batch that shrinks."""
         items = [item for item in self.scheduler.running if item is not None]
         rest = live.taken(torch.tensor([item.index for item in items], device=self._stepper.device))
         results = run_batch(self._stepper, rest, items, shrinks=True, sync_every=self._sync_every, clock=self._clock,
@@ -188,7 +193,7 @@ class Session:
         return results
 
     def _show(self, live: Live, rows: list[int]) -> None:
-        """The signals of images at the step that they have just taken; one that stopped before a look is past that."""
+        """The signals of inputs at the step that they have just taken; one that stopped before a look is past that."""
         if self._watch is not None and rows:
             index = torch.tensor(rows, device=live.values.device)
             steps, depth, values = (part.index_select(0, index).cpu() for part in (live.steps, live.depth, live.values))
@@ -197,7 +202,7 @@ class Session:
 
 
 def _owned(stage: Live) -> Live:
-    """Buffers of the stage's shape that nobody else holds, all zero, for a batch of mixed depths."""
-    empty = stage.mapped(lambda part: torch.zeros_like(part, memory_format=torch.contiguous_format))
-    empty.state = empty.state._replace(step=None)
-    return empty
+    """A copy of the stage in buffers that nobody else holds, for a batch of mixed depths."""
+    own = stage.mapped(lambda part: part.clone(memory_format=torch.contiguous_format))
+    own.state = own.state._replace(step=None)
+    return own

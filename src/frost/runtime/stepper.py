@@ -1,32 +1,35 @@
-"""One step of a batch in which every image may stop: refine, read, ask the rule, remember the answer.
+"""One step of a batch in which every sample may stop: refine, read, ask the rule, remember the answer.
 
-All of it stays on the device. An image that has stopped keeps its answer; its row may go on being computed until
+All of it stays on the device. A sample that has stopped keeps its answer; its row may go on being computed until
 somebody takes it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.core.precision import Precision, autocast, device_of
+from frost.core.inputs import Inputs, batch_of, stacked, to_device
+from frost.core.precision import Precision, at_least_float32, autocast, device_of
 from frost.core.trajectory import IterativeModel, State
+from frost.core.transition import FAILURES
 from frost.halting.policy import Policy
-from frost.halting.score import threshold_of
+from frost.halting.score import fitting_mask, threshold_of
 from frost.halting.signals import Memory, Reading
+from frost.runtime.scheduler import Item
 
-DIVERGED = "the model answers this image with NaN or infinity; it diverged"
+DIVERGED = "the model answers this input with NaN or infinity; it diverged"
 
 
 class Result(NamedTuple):
-    """The answer for one image, or why there is none."""
+    """The answer for one input, or why there is none."""
 
     key: Any
-    output: Tensor | None     # y at the step where it stopped, (k,), on the CPU
+    output: Tensor | None     # y at the step where it stopped, without the batch, on the CPU
     depth: int                # steps taken; 0 if it never began
     score: float | None       # s_halt's counterpart at that step, in [0, 1]
     error: str | None = None
@@ -35,7 +38,7 @@ class Result(NamedTuple):
 
 @dataclass(slots=True)
 class Live:
-    """A batch of images between two steps."""
+    """A batch between two steps."""
 
     state: State
     memory: Memory         # of the rule's signal
@@ -45,22 +48,20 @@ class Live:
     is_done: Tensor        # bool (b,)
     is_bad: Tensor         # not finite when it stopped, bool (b,)
     depth: Tensor          # of the answer, (b,)
-    output: Tensor         # of the answer, (b, k)
+    output: Tensor         # of the answer, (b, …)
     score_logit: Tensor    # of the answer, (b,)
 
     def tensors(self) -> list[Tensor]:
-        """Everything with one row an image."""
-        state = [part for part in self.state if isinstance(part, Tensor)]
-        return [*state, *self.memory, self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth,
+        """Everything with one row a sample."""
+        return [*self.state.tensors(), *self.memory, self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth,
                 self.output, self.score_logit]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Live:
         """The same batch with every tensor changed."""
-        hidden, drive, feedthrough, step = self.state
-        state = State(change(hidden), None if drive is None else change(drive), change(feedthrough), step)
         rest = (self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth, self.output,
                 self.score_logit)
-        return Live(state, tuple(change(part) for part in self.memory), *(change(part) for part in rest))
+        return Live(self.state.mapped(change), tuple(change(part) for part in self.memory),
+                    *(change(part) for part in rest))
 
     def taken(self, rows: Tensor) -> Live:
         """Some of its images, as a smaller batch."""
@@ -91,7 +92,7 @@ class Live:
         if not rows:
             return []
         index = torch.tensor(rows, device=self.output.device)
-        outputs = self.output.index_select(0, index).float().cpu()
+        outputs = at_least_float32(self.output.index_select(0, index)).cpu()
         # one by one: a vectorised sigmoid rounds differently for another number of rows
         scores = [threshold_of(logit) for logit in self.score_logit.index_select(0, index).double().tolist()]
         depths = self.depth.index_select(0, index).tolist()
@@ -105,68 +106,96 @@ class Stepper:
     """A model and a stopping rule, asked after every step.
 
     Args:
-        caches_first: take the transition's value at h_0 = 0, the same for every image, from a cache; False computes it.
+        caches_first: take the transition's value at h_0 = 0, the same for every input, from a cache; False computes it.
     """
 
     def __init__(self, model: IterativeModel, policy: Policy, precision: Precision = "float32",
                  compiled: bool = False, caches_first: bool = True) -> None:
         self.model, self.policy, self.precision, self.caches_first = model, policy, precision, caches_first
-        self.begun = self.stepped = 0                  # rows, of images or not: what was computed
-        self.begun_for = self.stepped_for = 0          # rows that held an image which had not stopped
+        self.begun = self.stepped = 0                  # rows, of samples or not: what was computed
+        self.begun_for = self.stepped_for = 0          # rows that held a sample which had not stopped
         self.device = device_of(model)
         self._refine = torch.compile(self._refined, dynamic=False) if compiled else self._refined
 
-    def first(self, images: Tensor, limits: Tensor, used: int) -> Live:
-        """Begin, and the first step, which everybody takes; from h_0 = 0 it needs no transition.
+    # Whether a caller reads on inside torch.inference_mode or not must not matter: tensors made in the one cannot be
+    # written to in the other.
+
+    @torch.inference_mode(mode=False)
+    def first(self, inputs: Inputs, limits: Tensor, used: int) -> Live:
+        """Begin, and the first step, which every sample takes; from h_0 = 0 it needs no transition.
 
         Args:
-            used: rows that hold an image.
+            used: rows that hold a sample.
         """
+        self._check_mode()
         with torch.no_grad(), autocast(self.precision, self.device):
-            state = self.model.begin(images)
+            state = self.model.begin(inputs)
             before = state.hidden
             state = self.model.step(state if self.caches_first or not self.model.stationary else
                                     state._replace(step=None))._replace(step=1)
             output, score_logit = self.model.read(state)
-        self.begun += len(images)
+        self.begun += batch_of(inputs)
         self.begun_for += used
         steps = torch.ones_like(limits)
-        reading = self._reading(steps, output, score_logit, state.hidden, before)
+        reading = self._reading(steps, output, score_logit, state, before)
         values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
         is_bad = _not_finite(output, score_logit)
         is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
         return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit)
 
+    @torch.inference_mode(mode=False)
     def next(self, live: Live, used: int) -> Live:
         """One more step of every row; rows that are done keep their answer.
 
         Args:
-            used: rows that hold an image which is not known to have stopped.
+            used: rows that hold a sample which is not known to have stopped.
         """
+        self._check_mode()
         before = live.state.hidden
         with torch.no_grad(), autocast(self.precision, self.device):
             state, output, score_logit = self._refine(live.state)
         self.stepped += len(live.steps)
         self.stepped_for += used
         steps = live.steps + 1
-        reading = self._reading(steps, output, score_logit, state.hidden, before)
+        reading = self._reading(steps, output, score_logit, state, before)
         values, memory = self.policy.signal(reading, live.memory)
         done = live.is_done
         is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit))
         stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
-                    torch.where(done, live.depth, steps), torch.where(done[:, None], live.output, output),
+                    torch.where(done, live.depth, steps), torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output),
                     torch.where(done, live.score_logit, score_logit))
+
+    def first_of(self, items: Sequence[Item], rows: int) -> Live:
+        """`first`, for a batch of so many rows; the last input is repeated in those that are left over."""
+        limits = torch.tensor([item.limit for item in items] + [1] * (rows - len(items)), device=self.device)
+        inputs = to_device(stacked([item.inputs for item in items], rows), self.device)
+        return self.first(inputs, limits, len(items))
+
+    def failures_of(self, items: Sequence[Item], rows: int) -> list[tuple[Item, str]]:
+        """Those that the model cannot begin with, and why; tried one by one after a batch of them has failed."""
+        failed = []
+        for item in items:
+            try:
+                self.first_of([item], rows)
+            except FAILURES as error:
+                failed.append((item, str(error)))
+        return failed
+
+    def _check_mode(self) -> None:
+        if self.model.training:
+            raise ValueError("the model has been put into training mode since the engine was made; call model.eval().")
 
     def _refined(self, state: State) -> tuple[State, Tensor, Tensor]:
         state = self.model.step(state)
         return state, *self.model.read(state)
 
-    def _reading(self, steps: Tensor, output: Tensor, score_logit: Tensor, hidden: Tensor, before: Tensor) -> Reading:
+    def _reading(self, steps: Tensor, output: Tensor, score_logit: Tensor, state: State, before: Tensor) -> Reading:
+        mask = fitting_mask(output, state.context.get("mask"))
         if not self.policy.signal.looks_at_states:
-            return Reading(steps, output, score_logit, None, None)
-        return Reading(steps, output, score_logit, hidden, before)
+            return Reading(steps, output, score_logit, None, None, mask)
+        return Reading(steps, output, score_logit, state.hidden, before, mask)
 
 
 def _not_finite(output: Tensor, score_logit: Tensor) -> Tensor:
-    return ~(torch.isfinite(output).all(dim=1) & torch.isfinite(score_logit))
+    return ~(torch.isfinite(output).flatten(1).all(dim=1) & torch.isfinite(score_logit))

@@ -4,7 +4,7 @@
     Recurrent   h_{t+1} = h_t + A(h_t),    h_0 = x: one shared block
     BasicSSM    h_{t+1} = h_t + A(h_t) + B(x),  h_0 = 0;  y_t = C(h_t) + D(x)        (1), (2), (4)
 
-Block and head are FROST's. A non-linear A is a branch: the block without its skip connection.
+Block, head and inputs are FROST's. A non-linear A is a branch: the block without its skip connection.
 """
 
 from __future__ import annotations
@@ -15,35 +15,57 @@ import torch
 from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache, value_at_zero
-from frost.core.head import Head
-from frost.core.layout import ChannelMap, ChannelNorm, default_layout, normalised_pool, pool
+from frost.core.head import as_head
+from frost.core.inputs import Inputs
+from frost.core.layout import ChannelMap, ChannelNorm, Layout, channel_axis
+from frost.core.model import read_by
+from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, State
+from frost.core.transition import changed, features_of
 from frost.halting.score import Sees
 
 
 class Baseline(IterativeModel):
     """Stem, normalisation and head that the baselines share; y_t = C(h_t) + D(x) (2)."""
 
-    def __init__(self, stem: nn.Module, *, channels: int, classes: int, depth: int, rectify: bool = False,
+    def __init__(self, stem: nn.Module, *, depth: int, head: nn.Module | None = None, channels: int | None = None,
+                 classes: int | None = None, layout: Layout = "auto", rectify: bool = False,
                  score_sees: Sees = "state") -> None:
         super().__init__()
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}.")
-        self.depth = depth
+        self.depth, self.layout = depth, layout
         self.stem = stem
-        self.norm: nn.Module = ChannelNorm(channels, rectify)
-        self.head = Head(channels, classes, score_sees)
+        made = as_head(head, channels, classes)
+        self.norm: nn.Module = ChannelNorm(made.channels, rectify, layout)
+        self.head = made
+        self.head.make_score(score_sees)
 
-    def _begin(self, images: Tensor) -> State:
+    @property
+    def task(self) -> Task:    # type: ignore[override]
+        """How answers are judged: as the head says."""
+        return self.head.task
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse what the stem says it cannot take."""
+        super().check(inputs)
+        check = getattr(self.stem, "check", None)
+        if check is not None:
+            check(inputs)
+
+    def _features(self, inputs: Inputs) -> tuple[Tensor, State]:
+        """x, and a state with h_0 = x, D(x) and the context."""
+        x, context = features_of(self.stem, inputs, self.head.channels, self.layout)
+        axis = channel_axis(x.shape, self.head.channels, self.layout)
+        return x, State(x, None, self.head.once(x, axis, context.get("mask")), 0, context)
+
+    def _begin(self, inputs: Inputs) -> State:
         """h_0 = x, and D(x)."""
-        x = default_layout(self.stem(images))
-        return State(x, None, self.head.feedthrough(pool(x)), 0)
+        return self._features(inputs)[1]
 
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """y_t = C(h_t) + D(x) (2), and the score's logit (19)."""
-        features = normalised_pool(self.norm, state.hidden)
-        output = self.head.readout(features) + state.feedthrough
-        return output, self.head.score_logit(features, output, isolate_score)
+        return read_by(self.head, self.norm, state, self.layout, None, isolate_score)
 
     def _moved(self, state: State, hidden: Tensor) -> State:
         return state._replace(hidden=hidden, step=None if state.step is None else state.step + 1)
@@ -54,9 +76,11 @@ class Vanilla(Baseline):
 
     stationary = False
 
-    def __init__(self, stem: nn.Module, make_branch: Callable[[], nn.Module], *, channels: int, classes: int,
-                 depth: int, rectify: bool = False, score_sees: Sees = "state") -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
+    def __init__(self, stem: nn.Module, make_branch: Callable[[], nn.Module], head: nn.Module | None = None, *,
+                 depth: int, channels: int | None = None, classes: int | None = None, layout: Layout = "auto",
+                 rectify: bool = False, score_sees: Sees = "state") -> None:
+        super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
+                         rectify=rectify, score_sees=score_sees)
         self.transitions = nn.ModuleList(make_branch() for _ in range(depth))
 
     def step(self, state: State) -> State:
@@ -67,44 +91,47 @@ class Vanilla(Baseline):
         if state.step >= self.depth:
             raise ValueError(f"Vanilla was built with {self.depth} blocks and cannot take step {state.step + 1}; "
                              "only stationary models go deeper than they were trained.")
-        return self._moved(state, state.hidden + self.transitions[state.step](state.hidden))
+        return self._moved(state, state.hidden + changed(self.transitions[state.step], state.hidden, state.context))
 
 
 class Recurrent(Baseline):
     """One shared block, applied T times."""
 
-    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
+    def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *, depth: int,
+                 channels: int | None = None, classes: int | None = None, layout: Layout = "auto",
                  rectify: bool = False, score_sees: Sees = "state") -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
+        super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
+                         rectify=rectify, score_sees=score_sees)
         self.transition = transition
 
     def step(self, state: State) -> State:
         """h_t → h_t + A(h_t): (4) without B."""
-        return self._moved(state, state.hidden + self.transition(state.hidden))
+        return self._moved(state, state.hidden + changed(self.transition, state.hidden, state.context))
 
 
 class BasicSSM(Baseline):
     """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
-    def __init__(self, stem: nn.Module, transition: nn.Module, *, channels: int, classes: int, depth: int,
-                 start: str = "zero", rectify: bool = False, score_sees: Sees = "state") -> None:
-        super().__init__(stem, channels=channels, classes=classes, depth=depth, rectify=rectify, score_sees=score_sees)
+    def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *, depth: int,
+                 channels: int | None = None, classes: int | None = None, layout: Layout = "auto", start: str = "zero",
+                 rectify: bool = False, score_sees: Sees = "state") -> None:
+        super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
+                         rectify=rectify, score_sees=score_sees)
         self.transition = transition
-        self.input_map = ChannelMap(channels, channels)
+        self.input_map = ChannelMap(self.head.channels, self.head.channels, layout=layout)
         self.start = start
         self._at_zero = FrozenCache()
 
-    def _begin(self, images: Tensor) -> State:
-        """h_0, B(x) and D(x), once per image."""
-        x = default_layout(self.stem(images))
+    def _begin(self, inputs: Inputs) -> State:
+        """h_0, B(x) and D(x), once per input."""
+        x, state = self._features(inputs)
         drive = self.input_map(x)
-        hidden = x if self.start == "stem" else torch.zeros_like(drive)
-        return State(hidden, drive, self.head.feedthrough(pool(x)), 0)
+        return state._replace(hidden=x if self.start == "stem" else torch.zeros_like(drive), drive=drive)
 
     def step(self, state: State) -> State:
         """h_t → h_t + A(h_t) + B(x) (4); the first step from h_0 = 0 as cheap as FROST's."""
         assert state.drive is not None
-        is_first = state.step == 0 and self.start == "zero"
+        is_first = state.step == 0 and self.start == "zero" and not state.context
         change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
-                  else self.transition(state.hidden))
+                  else changed(self.transition, state.hidden, state.context))
         return self._moved(state, state.hidden + change + state.drive)

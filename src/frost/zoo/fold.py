@@ -13,6 +13,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from frost.core.dynamics import Residual
 from frost.core.model import Frost
 from frost.zoo.baselines import BasicSSM
 
@@ -27,32 +28,35 @@ class Scaled(nn.Module):
         self.module = module
         self.register_buffer("factor", factor.detach().clone())
 
-    def forward(self, hidden: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, **context: Tensor) -> Tensor:
         """factor · module(h), as A_λ = λ A (13)."""
-        return self.factor * self.module(hidden)
+        return self.factor * self.module(hidden, **context)
 
 
 def fold(model: Frost) -> BasicSSM:
     """The BasicSSM that gives the same outputs as a residual FROST: λ and H go into its weights by (13) and (17)."""
     if not isinstance(model, Frost):
         raise ValueError(f"only a Frost model can be folded, got {type(model).__name__}.")
-    if model.config.rule != "residual":
-        raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{model.config.rule}'.")
+    if type(model.rule) is not Residual:
+        raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{type(model.rule).__name__}'.")
+    if not model.head.is_linear:
+        raise ValueError("only a linear head folds (Classifier, Regressor, Dense): λ^{−H} goes into its weights, and a "
+                         "head of your own has no power of λ to take out.")
     source = copy.deepcopy(model)
-    scale, readout = source.scale, source.head.readout
+    scale, readout = source.scale, source.head.get_submodule("readout")
     last = _last_map(source)
-    folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
-                      channels=readout.in_features, classes=readout.out_features, depth=model.depth,
-                      start=model.config.start)
+    with torch.random.fork_rng(devices=[]):    # the score and B below are made, then replaced
+        folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
+                          copy.deepcopy(source.head), depth=model.depth, start=model.config.start, layout=model.layout)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
-    folded.image_channels, folded.image_size = model.image_channels, model.image_size
+    folded.signature, folded.is_batch_invariant = model.signature, model.is_batch_invariant
     with torch.no_grad():
         for parameter in last.parameters() if last else ():
             parameter.mul_(scale.value)
         folded.input_map.weight.mul_(scale.power(1 + scale.hurst))
-        for parameter in folded.head.readout.parameters():
+        for parameter in readout.parameters():
             parameter.mul_(scale.power(-scale.hurst))
-    return folded.to(readout.weight.device).train(model.training)
+    return folded.to(scale.raw.device).train(model.training)
 
 
 def _last_map(model: Frost) -> nn.Module | None:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from frost.config import suggest
-from frost.core.model import Branch, Frost, FrostConfig
+from frost.core.model import Frost, FrostConfig
 from frost.core.trajectory import IterativeModel
+from frost.core.transition import Branch
 from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
+from frost.zoo.images import ImageStem, Standardised, image_example
 from frost.zoo.resnet import Bottleneck, LightStem, ResNetStem, Separable
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
@@ -115,16 +117,8 @@ def _leaking(parts: Parts) -> Parts:
     return parts._replace(branch=make)
 
 
-class Standardise(nn.Module):
-    """Images in [0, 1] to a mean near 0 and a deviation near 1."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(image − ½) / ¼."""
-        return (images - 0.5) * 4.0
-
-
 def _standardising(parts: Parts) -> Parts:
-    return parts._replace(stem=lambda: nn.Sequential(Standardise(), parts.stem()))
+    return parts._replace(stem=lambda: Standardised(parts.stem()))
 
 
 def _last_map_of(block: nn.Module) -> nn.Module:
@@ -173,12 +167,17 @@ def build(config: ModelConfig, seed: int | None = None) -> IterativeModel:
     if config.standardise:
         parts = _standardising(parts)
     model = _assembled(config, parts)
-    model.image_channels, model.image_size = config.image_channels, config.image_size
+    stem = model.stem
+    assert isinstance(stem, ImageStem)
+    stem.image_channels, stem.image_size = config.image_channels, config.image_size
+    model.expects(image_example(config.image_channels, config.image_size))
+    model.is_batch_invariant = True    # tested for the zoo's blocks, and by campaign F15
     return model
 
 
 def _assembled(config: ModelConfig, parts: Parts) -> IterativeModel:
-    shape: dict[str, Any] = {"channels": config.channels, "classes": config.classes}
+    shape: dict[str, Any] = {"channels": config.channels, "classes": config.classes,
+                             "layout": "tokens" if config.backbone == "vit" else "maps"}
     if config.architecture == "frost":
         transition = {"contractive": parts.contractive, "theorem": parts.theorem}.get(config.rule, parts.branch)
         return Frost(parts.stem(), transition(), config=config, **shape)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache
+from frost.zoo.images import ImageStem
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
@@ -78,7 +79,7 @@ class Separable(nn.Sequential):
             nn.Conv2d(channels, channels, 3, padding=dilation, dilation=dilation, groups=channels, bias=False), mix)
 
 
-class LightStem(nn.Sequential):
+class LightStem(nn.Sequential, ImageStem):
     """Images → a map of `channels` at a quarter of their size by two small convolutions, so that the steps do the work.
 
     BatchNorm, as in the deep stem: it runs once per image, so that no depth shares its statistics.
@@ -91,7 +92,7 @@ class LightStem(nn.Sequential):
             nn.Conv2d(width, channels, 2, stride=2, bias=False), nn.BatchNorm2d(channels))
 
 
-class ResNetStem(nn.Module):
+class ResNetStem(ImageStem):
     """Images → a map of `channels` at 1/stride of their size.
 
     Stride 4 is the ImageNet stem: 7×7 with stride 2, then a dilated convolution with padding instead of max-pooling.

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from frost.zoo.images import ImageStem
+
 
 class Attention(nn.Module):
     """Multi-head self-attention."""
@@ -49,7 +51,7 @@ class VitBranch(nn.Module):
         return attended + self.mlp(self.norm_mlp(hidden + attended))
 
 
-class VitStem(nn.Module):
+class VitStem(ImageStem):
     """Images → patch tokens and a class token, with learned positions."""
 
     def __init__(self, image_channels: int, image_size: int, patch: int, channels: int) -> None:

@@ -1,0 +1,53 @@
+"""The same bits in every row of a batch: linear maps and elementwise functions whose rounding ignores a row's place.
+
+Kernels share a batch out among threads and vector lanes, and a row may round by the share that it falls into. What is
+computed here is computed for each row by itself where no gradients are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LANES = 64    # elements; a multiple of what a vectorised loop takes at a time on any processor that we know
+
+
+def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear map of the last axis; one product for each sample of (b, c) where no gradients are wanted.
+
+    The product of a matrix of few rows with another is shared out among threads by rows. One small product for each row
+    gives a sample the same bits in any place of a batch.
+    """
+    if torch.is_grad_enabled() or rows.ndim != 2:
+        return F.linear(rows, weight, bias)
+    products = torch.bmm(rows[:, None, :], weight.t().expand(len(rows), -1, -1))[:, 0]
+    return products if bias is None else products + bias
+
+
+def sample_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear map at each position, (b, n, c) → (b, n, k); one product for each sample, whoever its mates are."""
+    if torch.is_grad_enabled():
+        return F.linear(rows, weight, bias)
+    products = torch.bmm(rows, weight.t().expand(len(rows), -1, -1))
+    return products if bias is None else products + bias
+
+
+class RowLinear(nn.Linear):
+    """A linear map of vectors or of positions that treats each sample by itself where no gradients are wanted."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """(b, c) → (b, k), or (b, n, c) → (b, n, k)."""
+        linear = sample_linear if rows.ndim == 3 else row_linear
+        return linear(rows, self.weight, self.bias)
+
+
+def each_alone(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    """An elementwise function of (b,) whose rounding does not depend on a sample's place in the batch.
+
+    A vectorised loop computes the last few elements of a tensor by other instructions, which round differently. Here
+    every sample fills a row of its own, so that none is among the last few.
+    """
+    return function(numbers[:, None].repeat(1, LANES))[:, 0]

@@ -1,0 +1,76 @@
+"""Does an answer depend, in its last bit, on who shares the batch? `frost.check_batch_invariance(model, example)`.
+
+A sample is computed in every row of a batch of constant shape, among other mates each time. Where all its bits agree,
+the refill engine's promise holds bit for bit; a block whose kernels round by a row's place agrees to about 1e-6.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from frost.core.inputs import Inputs, as_inputs, batch_of, mapped, to_device
+from frost.core.precision import device_of
+from frost.core.trajectory import IterativeModel
+
+
+class Invariance(NamedTuple):
+    """What came of it."""
+
+    is_exact: bool      # every bit the same in every row, with any mates
+    largest: float      # the largest difference of an output or score, relative to the largest output
+    rows: int           # of the batch
+    threads: int
+
+    def __bool__(self) -> bool:
+        return self.is_exact
+
+
+def check_batch_invariance(model: IterativeModel, example: Inputs, slots: int = 64, seed: int = 0) -> Invariance:
+    """Compare every row of a batch with itself in other places among other mates, at full depth.
+
+    The model remembers the answer, and an engine says it.
+
+    Args:
+        example: a batch of at least two inputs like those to come.
+        slots: rows of the batch, as the engine will have.
+    """
+    example = to_device(as_inputs(example), device_of(model))
+    count = batch_of(example)
+    if count < 2:
+        raise ValueError(f"example must be a batch of at least 2 inputs, got {count}; mates have to differ.")
+    if slots < 2:
+        raise ValueError(f"slots must be at least 2, got {slots}; one row has no mates.")
+    was_training = model.training
+    model.eval()
+    try:
+        found = _compared(model, example, slots, torch.Generator().manual_seed(seed))
+    finally:
+        model.train(was_training)
+    model.is_batch_invariant = found.is_exact
+    return found
+
+
+def _compared(model: IterativeModel, example: Inputs, slots: int, generator: torch.Generator) -> Invariance:
+    """Each round puts one sample into a quarter of the rows, others around it; all its rows must agree."""
+    count = batch_of(example)
+    first: dict[int, list[Tensor]] = {}
+    is_exact, largest, size = True, 0.0, 0.0
+    for number in range(8):
+        needle = number % min(count, 4)
+        order = torch.randint(count, (slots,), generator=generator)
+        order[torch.randperm(slots, generator=generator)[:max(2, slots // 4)]] = needle
+        with torch.no_grad():
+            batch = mapped(lambda part, rows=order: part[rows.to(part.device)], example)    # type: ignore[misc]
+            trajectory = model(batch, keep_states=False)
+        for part, values in enumerate((trajectory.outputs, trajectory.score_logits)):
+            mine = values[(order == needle).to(values.device)]
+            known = first.setdefault(needle, [])
+            if len(known) == part:
+                known.append(mine[:1])
+            is_exact &= bool((mine == known[part]).all())
+            largest = max(largest, float((mine - known[part]).abs().max()))
+        size = max(size, float(trajectory.outputs.abs().max()))
+    return Invariance(is_exact, largest / max(size, 1e-30), slots, torch.get_num_threads())
