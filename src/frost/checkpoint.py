@@ -24,7 +24,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 
 from frost import directory
-from frost.config import from_dict
+from frost.config import from_dict, to_dict
+from frost.core.inputs import Signature
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration
 from frost.zoo.registry import ModelConfig, build
@@ -66,6 +67,21 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
     with directory.built_aside(path) as building:
         write_files(building, model, config, calibration, extras)
         _move_into_place(building, path)
+
+
+def save_model_run(path: Path | str, model: IterativeModel, calibration: Calibration | None = None) -> None:
+    """`model.save(path)`: a run of any model, with what is known of its inputs and a calibration for these weights.
+
+    A model of the zoo is described, so that `frost.load(path)` builds it; any other is passed to `load`.
+    """
+    config: dict[str, Any] = {"depth": model.depth, "inputs": None if model.signature is None else
+                              model.signature.to_json()}
+    if model.zoo_config is not None:
+        config["model"] = to_dict(model.zoo_config)
+    if calibration is None and model.calibration is not None and (
+            model.calibration.weights_hash == weights_hash(model)):
+        calibration = model.calibration    # one of other weights is left behind
+    save(path, model, config, calibration)
 
 
 def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,
@@ -176,12 +192,14 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
     _check_header(path / WEIGHTS)
     _load_weights(path / WEIGHTS, model)
     model.eval()
+    model.signature = Signature.from_json(config.get("inputs")) or model.signature
     calibration = None
     name = _calibration_in(manifest)
     if name is not None and with_calibration:
         calibration = Calibration.from_dict(directory.read_json(path / name))
         if calibration.weights_hash != weights_hash(model):
             raise ValueError(f"{path / name} belongs to other weights; make it again: frost calibrate {path}.")
+    model.calibration = calibration
     return Run(path, model, calibration, config)
 
 

@@ -22,9 +22,9 @@ def ceiling_signal(measured: Traces, seed: int = 0) -> Tensor:
     """Larger where less is left to win by going on, (n, t); step T is never asked."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    count, depth = measured.outputs.shape[:2]
-    hits = measured.hits.numpy().astype(float)
-    left = hits[:, -1:] - hits                                             # (n, t): what going on to T wins
+    count, depth = measured.quality.shape
+    quality = measured.quality.numpy()
+    left = quality[:, -1:] - quality                                             # (n, t): what going on to T wins
     steps = np.broadcast_to(np.arange(1, depth + 1), (count, depth))
     known = [measured.signals[name].numpy() for name in FEATURES if name in measured.signals]
     features = np.nan_to_num(np.stack([*known, steps], axis=-1), neginf=-1e6)      # (n, t, f)

@@ -17,7 +17,7 @@ from frost.core.trajectory import IterativeModel, State
 
 
 class Complexity(NamedTuple):
-    """What a model costs for one image."""
+    """What a model costs for one input."""
 
     parameters: int
     parameters_without_head: int    # the head is C, D and the score
@@ -28,17 +28,19 @@ class Complexity(NamedTuple):
     flops_full_depth_cached: int    # the same at inference, where a first step from h_0 = 0 is free
 
 
-def measure(model: IterativeModel, image_channels: int, image_size: int) -> Complexity:
-    """Count parameters, and FLOPs for one image of this shape, as inference runs them.
+def measure(model: IterativeModel) -> Complexity:
+    """Count parameters, and FLOPs for one input of the model's signature, as inference runs them.
 
     What depends on weights alone, such as the factors of a bounded map, is computed before the counting begins.
     """
+    if model.signature is None:
+        raise ValueError("the model does not know what one input looks like; tell it with model.expects(example).")
     twin = copy.deepcopy(model).to("meta").eval()
-    images = torch.empty(1, image_channels, image_size, image_size, device="meta")
+    inputs = model.signature.zeros(1, "meta")
     with torch.no_grad():
-        _counted_steps(twin, twin.begin(images))      # fills the caches
+        _counted_steps(twin, twin.begin(inputs))      # fills the caches
         with FlopCounterMode(display=False) as counter:
-            start = twin.begin(images)
+            start = twin.begin(inputs)
         once = counter.get_total_flops()
         # a batch of mixed depths has no first step to take from the cache
         every = _counted_steps(twin, start._replace(step=None) if twin.stationary else start)

@@ -16,7 +16,6 @@ from torch import Tensor
 from frost.core.trajectory import Prediction, Trajectory, choose
 from frost.halting.calibration import Calibration
 from frost.halting.policy import Policy, Rule, depth_under, first_passage
-from frost.halting.signals import SIGNALS, along
 
 BUDGETS = (0.35, 0.5, 0.75, 1.0)              # of full depth
 EIGHTHS = tuple(i / 8 for i in range(1, 9))   # the quantiles of Table 2
@@ -34,7 +33,8 @@ class HaltingRow(NamedTuple):
 
 def halt(trajectory: Trajectory, policy: Policy) -> Prediction:
     """Run everything, then pick: the obvious way to stop each image where a rule says so."""
-    return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states))
+    return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states,
+                                          trajectory.mask))
 
 
 def per_step_accuracy(outputs: Tensor, labels: Tensor) -> list[float]:
@@ -52,31 +52,26 @@ def fixed_depth_accuracy(per_step: Sequence[float], mean_depth: float) -> float:
     return (1 - share) * per_step[below - 1] + share * per_step[above - 1]
 
 
-def depths_at(quantiles: Sequence[float], trajectory: Trajectory, calibration: Calibration,
-              signal: Tensor | None = None) -> Iterator[tuple[float, Rule, Tensor]]:
-    """For each quantile its rule, and the step at which each image stops under it."""
-    if signal is None:
-        signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits, trajectory.states)
+def depths_at(quantiles: Sequence[float], calibration: Calibration,
+              signal: Tensor) -> Iterator[tuple[float, Rule, Tensor]]:
+    """For each quantile its rule, and the step at which each input stops under it; `signal` is the rule's, (n, t)."""
     for quantile in quantiles:
         rule = calibration.at_quantile(quantile)
         yield quantile, rule, first_passage(rule.stops(signal))
 
 
-def halting_table(trajectory: Trajectory, labels: Tensor, calibration: Calibration,
-                  quantiles: Sequence[float] = EIGHTHS, signal: Tensor | None = None) -> list[HaltingRow]:
+def halting_table(quality: Tensor, signal: Tensor, calibration: Calibration,
+                  quantiles: Sequence[float] = EIGHTHS) -> list[HaltingRow]:
     """Mean depth and accuracy for each quantile, with thresholds from the calibration.
 
     Args:
-        signal: what the calibration's rule looks at, (b, t), where the trajectory kept no states to compute it from.
+        quality: of each answer at each step, (n, t).
+        signal: what the calibration's rule looks at, (n, t).
     """
-    per_step = per_step_accuracy(trajectory.outputs, labels)
     rows = []
-    for quantile, policy, depths in depths_at(quantiles, trajectory, calibration, signal):
-        prediction = choose(trajectory, depths)
-        mean_depth = prediction.depth.double().mean().item()
-        right = (prediction.outputs.argmax(dim=-1) == labels).double().mean().item()
-        line = fixed_depth_accuracy(per_step, mean_depth)
-        rows.append(HaltingRow(quantile, policy.threshold, mean_depth, right, line))
+    for quantile, policy, depths in depths_at(quantiles, calibration, signal):
+        mean_depth, reached, line = _measured(quality, depths)
+        rows.append(HaltingRow(quantile, policy.threshold, mean_depth, reached, line))
     return rows
 
 
@@ -86,24 +81,27 @@ class BudgetRow(NamedTuple):
     fraction: float                 # of full depth, that was asked for
     mean_depth: float               # that it took
     accuracy: float
-    fixed_depth_accuracy: float     # of stopping everybody at this mean depth
+    fixed_depth_accuracy: float     # of stopping every input at this mean depth
 
 
-def budget_table(outputs: Tensor, labels: Tensor, calibration: Calibration, signal: Tensor,
+def budget_table(quality: Tensor, signal: Tensor, calibration: Calibration,
                  fractions: Sequence[float] = BUDGETS) -> list[BudgetRow]:
     """Depth and accuracy under `at_mean_depth`, with thresholds from the calibration, in the form that it prefers."""
-    per_step, rows = per_step_accuracy(outputs, labels), []
+    rows = []
     for fraction in fractions:
         try:
-            rule = calibration.at_mean_depth(max(1.0, fraction * outputs.shape[1]))
+            rule = calibration.at_mean_depth(max(1.0, fraction * quality.shape[1]))
         except ValueError:
             continue    # a rule in whole steps may have no threshold near it
-        depth = first_passage(rule.stops(signal))
-        right = outputs[torch.arange(len(labels)), depth - 1].argmax(dim=-1) == labels
-        mean_depth = depth.double().mean().item()
-        rows.append(BudgetRow(fraction, mean_depth, right.double().mean().item(),
-                              fixed_depth_accuracy(per_step, mean_depth)))
+        rows.append(BudgetRow(fraction, *_measured(quality, first_passage(rule.stops(signal)))))
     return rows
+
+
+def _measured(quality: Tensor, depths: Tensor) -> tuple[float, float, float]:
+    """Mean depth, mean quality there, and the fixed-depth line at that mean depth."""
+    mean_depth = depths.double().mean().item()
+    reached = quality.double()[torch.arange(len(depths)), depths - 1].mean().item()
+    return mean_depth, reached, fixed_depth_accuracy(quality.double().mean(dim=0).tolist(), mean_depth)
 
 
 def standard_error(share: float, count: int) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from frost.analysis.traces import Traces
 from frost.halting.budget import bracket, per_step_at_mean_depth, stops_at
-from frost.halting.policy import agreement_oracle, label_oracle
+from frost.halting.policy import label_oracle
 
 Depths = NDArray[np.int64]    # the step at which each image stops, (n,)
 RESAMPLES = 2000
@@ -51,8 +51,8 @@ def depths_of(policy: str, held_out: Traces, measured: Traces, mean_depth: float
     name = policy.removesuffix(PER_STEP)
     then, now = _numbers(held_out, name), _numbers(measured, name)
     if policy.endswith(PER_STEP):
-        hits = held_out.hits.numpy()
-        return stops_at(now, per_step_at_mean_depth(then, hits, mean_depth).thresholds)
+        quality = held_out.quality.numpy()
+        return stops_at(now, per_step_at_mean_depth(then, quality, mean_depth).thresholds)
     shallow, deep = bracket(then, mean_depth)
     width = deep.mean_depth - shallow.mean_depth
     share = (mean_depth - shallow.mean_depth) / width if width > 0 else 0.0
@@ -69,13 +69,13 @@ def compare(policies: Sequence[str], held_out: Traces, measured: Traces, fractio
 
 def judge(policy: str, fraction: float, depths: Depths, measured: Traces, seed: int = 0) -> Comparison:
     """Accuracy and adaptive gain of given depths, with intervals."""
-    hits = measured.hits.numpy().astype(float)
-    line, draws = hits.mean(axis=0), _resampled_means(hits, seed)
+    quality = measured.quality.numpy()
+    line, draws = quality.mean(axis=0), _resampled_means(quality, seed)
     if policy == "fixed":     # the line itself, without the luck of who was drawn to go deeper
         accuracies = _lines(draws, np.full(RESAMPLES, depths.mean()))
         accuracy = _interval(float(_lines(line[None], depths.mean()[None])[0]), accuracies)
         return Comparison(policy, fraction, float(depths.mean()), accuracy, Interval(0.0, 0.0, 0.0))
-    right = _at(hits, depths)
+    right = _at(quality, depths)
     accuracies, means = _resampled_means(np.stack([right, depths], axis=1), seed).T
     gain = right.mean() - _lines(line[None], depths.mean()[None])[0]
     return Comparison(policy, fraction, float(depths.mean()), _interval(right.mean(), accuracies),
@@ -87,32 +87,32 @@ def paired_difference(ours: Depths, theirs: Depths, measured: Traces, seed: int 
 
     Where the two mean depths differ a little, the difference of the fixed-depth line between them is taken off.
     """
-    hits = measured.hits.numpy().astype(float)
-    columns = np.stack([_at(hits, ours), _at(hits, theirs), ours, theirs], axis=1)
+    quality = measured.quality.numpy()
+    columns = np.stack([_at(quality, ours), _at(quality, theirs), ours, theirs], axis=1)
 
     def difference(means: NDArray[np.float64], line: NDArray[np.float64]) -> NDArray[np.float64]:
         return means[:, 0] - means[:, 1] - (_lines(line, means[:, 2]) - _lines(line, means[:, 3]))
 
-    draws = difference(_resampled_means(columns, seed), _resampled_means(hits, seed))
-    return _interval(float(difference(columns.mean(axis=0)[None], hits.mean(axis=0)[None])[0]), draws)
+    draws = difference(_resampled_means(columns, seed), _resampled_means(quality, seed))
+    return _interval(float(difference(columns.mean(axis=0)[None], quality.mean(axis=0)[None])[0]), draws)
 
 
 def area(policy: str, held_out: Traces, measured: Traces, points: int = 29) -> float:
     """Mean accuracy over all mean depths from 1 to T: the area under the depth–accuracy curve, in [0, 1]."""
-    hits = measured.hits.numpy()
+    quality = measured.quality.numpy()
     wishes = np.linspace(1, measured.depth, points)
     if policy == "fixed":
-        accuracies = _lines(np.repeat(hits.mean(axis=0)[None], points, axis=0), wishes).tolist()
+        accuracies = _lines(np.repeat(quality.mean(axis=0)[None], points, axis=0), wishes).tolist()
     else:
-        accuracies = [_at(hits, depths_of(policy, held_out, measured, wish)).mean() for wish in wishes]
+        accuracies = [_at(quality, depths_of(policy, held_out, measured, wish)).mean() for wish in wishes]
     return float(np.mean([(before + after) / 2 for before, after in pairwise(accuracies)]))    # evenly spaced
 
 
 def distance_to_oracle(policy: str, held_out: Traces, measured: Traces) -> float:
     """What a rule loses against the agreement oracle at the oracle's mean depth, which is right as often as step T."""
-    wish = float(agreement_oracle(measured.outputs).double().mean())
-    hits = measured.hits.numpy()
-    return float(hits[:, -1].mean() - _at(hits, depths_of(policy, held_out, measured, wish)).mean())
+    wish = float(measured.settles.double().mean())
+    quality = measured.quality.numpy()
+    return float(quality[:, -1].mean() - _at(quality, depths_of(policy, held_out, measured, wish)).mean())
 
 
 class Oracles(NamedTuple):
@@ -126,19 +126,18 @@ class Oracles(NamedTuple):
 
 def oracles(measured: Traces) -> Oracles:
     """Mean depth and accuracy of the agreement oracle and the label oracle."""
-    hits = measured.hits.numpy()
-    agreement = agreement_oracle(measured.outputs).numpy()
-    label = label_oracle(measured.outputs, measured.labels).numpy()
-    return Oracles(float(agreement.mean()), float(_at(hits, agreement).mean()), float(label.mean()),
-                   float(_at(hits, label).mean()))
+    quality = measured.quality.numpy()
+    agreement, label = measured.settles.numpy(), label_oracle(measured.quality).numpy()
+    return Oracles(float(agreement.mean()), float(_at(quality, agreement).mean()), float(label.mean()),
+                   float(_at(quality, label).mean()))
 
 
 def _numbers(traces: Traces, name: str) -> NDArray[np.float32]:
     return traces.signals[name].numpy().astype(np.float32)
 
 
-def _at(hits: NDArray[Any], depths: Depths) -> NDArray[np.float64]:
-    return hits[np.arange(len(hits)), depths - 1].astype(float)
+def _at(quality: NDArray[Any], depths: Depths) -> NDArray[np.float64]:
+    return quality[np.arange(len(quality)), depths - 1].astype(float)
 
 
 def _lines(per_step: NDArray[np.float64], mean_depths: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,54 +1,80 @@
-"""What every stopping rule looks at, for many images: the signals at each step, without keeping a state.
+"""What every stopping rule looks at, for many inputs: signals and quality at each step, without keeping a state.
 
-States are large; they are held for one batch at a time and only what the rules make of them is kept.
+States and outputs are large; they are held for one batch at a time and only what the rules make of them is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.core.precision import device_of
+from frost.core.inputs import batch_of, pair_of, row, to_device
+from frost.core.precision import at_least_float32, device_of
+from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel
+from frost.halting.policy import agreement_oracle, check_signal
 from frost.halting.signals import SIGNALS, along
 
 
 class Traces(NamedTuple):
-    """What a model did for many images, as far as stopping rules are concerned."""
+    """What a model did for many inputs, as far as stopping rules are concerned."""
 
-    outputs: Tensor               # (n, t, k)
-    labels: Tensor                # (n,)
+    quality: Tensor               # how good the answer is at each step, in [0, 1], (n, t), double
     signals: dict[str, Tensor]    # by the name of the rule, (n, t)
+    settles: Tensor               # the first step after which the answer no longer changes, (n,); T where unknown
+    is_finite: bool = True        # whether every output was
 
-    @property
-    def hits(self) -> Tensor:
-        """Whether the answer is right at each step, (n, t)."""
-        return self.outputs.argmax(dim=-1) == self.labels[:, None]
+    @classmethod
+    def of(cls, outputs: Tensor, targets: Tensor, signals: dict[str, Tensor], task: Task = CLASSES,
+           mask: Tensor | None = None) -> Traces:
+        """From whole trajectories, (n, t, …)."""
+        settles = (agreement_oracle(outputs, mask) if task.gives == "classes" else
+                   torch.full(outputs.shape[:1], outputs.shape[1]))
+        return cls(task.qualities(outputs, targets).double(), signals, settles,
+                   bool(torch.isfinite(outputs).all()))
 
     @property
     def depth(self) -> int:
         """T."""
-        return self.outputs.shape[1]
+        return self.quality.shape[1]
+
+    @property
+    def count(self) -> int:
+        """The inputs."""
+        return len(self.quality)
 
 
-def trace(model: IterativeModel, batches: Iterable[Tensor], labels: Tensor, names: Sequence[str],
+def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], task: Task | None = None,
           report: Callable[[int, str], None] | None = None) -> Traces:
-    """Run a model over batches of images and keep the signals of the rules named."""
+    """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality.
+
+    The model learns from the first batch what its inputs look like, if nobody has told it.
+    """
+    task = model.task if task is None else task
+    for name in names:
+        check_signal(SIGNALS[name], task.gives, model.has_score)
     keeps = any(SIGNALS[name].looks_at_states for name in names)
-    outputs: list[Tensor] = []
-    signals: dict[str, list[Tensor]] = {name: [] for name in names}
+    parts: list[Traces] = []
     done, device = 0, device_of(model)
     with torch.no_grad():
-        for images in batches:
-            trajectory = model(images.to(device), keep_states=keeps)
-            outputs.append(trajectory.outputs.cpu())
-            for name in names:
-                values = along(SIGNALS[name], trajectory.outputs, trajectory.score_logits, trajectory.states)
-                signals[name].append(values.cpu())
-            done += len(images)
+        for item in batches:
+            inputs, targets = pair_of(item)
+            if model.signature is None:
+                model.expects(row(inputs, 0))
+            whole = model(to_device(inputs, device), keep_states=keeps)
+            outputs = at_least_float32(whole.outputs)
+            signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()
+                       for name in names}
+            found = Traces.of(outputs, targets.to(device), signals, task, whole.mask)
+            parts.append(found._replace(quality=found.quality.cpu(), settles=found.settles.cpu()))
+            done += batch_of(inputs)
             if report is not None:
                 report(done, "")
-    return Traces(torch.cat(outputs), labels, {name: torch.cat(parts) for name, parts in signals.items()})
+    if not parts:
+        raise ValueError("the held-out data give no batch at all; they must give pairs of inputs and targets.")
+    return Traces(torch.cat([part.quality for part in parts]),
+                  {name: torch.cat([part.signals[name] for part in parts]) for name in names},
+                  torch.cat([part.settles for part in parts]), all(part.is_finite for part in parts))

@@ -61,6 +61,20 @@ def batch_of(inputs: Inputs) -> int:
     return sizes.pop()
 
 
+def pair_of(item: Any) -> tuple[Inputs, Tensor]:
+    """Inputs and targets of a batch that a loader gave; anything else is a ValueError."""
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        came = f"{len(item)} parts" if isinstance(item, (tuple, list)) else f"a {type(item).__name__}"
+        raise ValueError(f"a loader must give pairs (inputs, targets), got {came}; several inputs go into a tuple or "
+                         "dict of their own.")
+    inputs, targets = as_inputs(item[0]), torch.as_tensor(item[1])
+    count = batch_of(inputs)
+    if not count or targets.ndim < 1 or len(targets) != count:
+        raise ValueError(f"a batch must have as many targets as inputs, at least one, got {count} inputs and targets "
+                         f"of shape {tuple(targets.shape)}.")
+    return inputs, targets
+
+
 def row(inputs: Inputs, index: int) -> Inputs:
     """One input of a batch."""
     return mapped(lambda part: part[index], inputs)

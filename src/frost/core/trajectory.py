@@ -97,6 +97,7 @@ class IterativeModel(nn.Module, ABC):
     task: Task                          # how answers are judged
     has_score: bool = True              # whether `read` gives a halting score that was or can be taught
     signature: Signature | None = None  # what one input looks like, where it is known
+    zoo_config: Any = None              # what describes a model of the zoo; None for any other
     calibration: Any = None             # the last one made for this model, kept with it by `save`
     is_batch_invariant: bool | None = None    # bit for bit, at a constant shape; None: not known (`runtime.invariance`)
 

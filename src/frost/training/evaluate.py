@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.core.precision import device_of
+from frost.core.inputs import pair_of, to_device
+from frost.core.precision import at_least_float32, device_of
+from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import Images
-from frost.training.objective import step_losses
 from frost.training.team import Team
 
 Report = Callable[[int, str], None]    # images done, and a text
 
 
 class Validation(NamedTuple):
-    """How a model does on held-out images, after each number of refinement steps."""
+    """How a model does on held-out inputs, after each number of refinement steps."""
 
-    accuracy: list[float]   # t = 1…T
+    accuracy: list[float] | None    # t = 1…T: the mean quality; None where no quality is known
     loss: list[float]
 
 
@@ -61,8 +62,9 @@ def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256,
     done, device = 0, device_of(model)
     with frozen(model):
         for part in _batches(images, batch):
-            states, outputs, score_logits, _ = model(part.to(device), keep_states=keep_states)
-            parts.append(Trajectory(states if states is None else states.cpu(), outputs.cpu(), score_logits.cpu()))
+            whole = model(part.to(device), keep_states=keep_states)
+            parts.append(Trajectory(whole.states if whole.states is None else whole.states.cpu(), whole.outputs.cpu(),
+                                    whole.score_logits.cpu()))
             done += len(part)
             if report is not None:
                 report(done, "")
@@ -84,10 +86,28 @@ def frozen(model: IterativeModel) -> Iterator[None]:
             part.training = mode
 
 
-def validated(trajectory: Trajectory, labels: Tensor) -> Validation:
+def validated(trajectory: Trajectory, targets: Tensor, task: Task = CLASSES) -> Validation:
     """The depth–accuracy curve, and the loss at each step."""
-    hits = (trajectory.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
-    return Validation(hits.tolist(), step_losses(trajectory.outputs, labels).double().mean(dim=0).tolist())
+    quality = None
+    if task.quality is not None:
+        quality = task.qualities(trajectory.outputs, targets).double().mean(dim=0).tolist()
+    return Validation(quality, task.losses(trajectory.outputs, targets).double().mean(dim=0).tolist())
+
+
+def validate(model: IterativeModel, batches: Iterable[Any], task: Task) -> Validation:
+    """The same for any held-out batches of (inputs, targets), without keeping what the model answered."""
+    device, quality, losses = device_of(model), [], []
+    with frozen(model):
+        for item in batches:
+            inputs, targets = pair_of(item)
+            outputs = at_least_float32(model(to_device(inputs, device), keep_states=False).outputs)
+            losses.append(task.losses(outputs, targets.to(device)).double().cpu())
+            if task.quality is not None:
+                quality.append(task.qualities(outputs, targets.to(device)).double().cpu())
+    if not losses:
+        raise ValueError("validation gives no batch at all; it must give pairs of inputs and targets, each time anew.")
+    accuracy = torch.cat(quality).mean(dim=0).tolist() if quality else None
+    return Validation(accuracy, torch.cat(losses).mean(dim=0).tolist())
 
 
 def _batches(images: Tensor | Images, batch: int) -> Iterator[Tensor]:

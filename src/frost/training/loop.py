@@ -16,19 +16,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from frost.core.inputs import Inputs
 from frost.core.model import Frost
 from frost.core.precision import Precision, at_least_float32, autocast, device_of, resolve_precision
+from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.data.augment import Mixed, augmented, looks_across
+from frost.data.augment import Mixed
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
-from frost.training.ahead import Batch, read_ahead
 from frost.training.average import begin_average, update_average
 from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import learning_rate_at, make_optimizer
-from frost.training.settings import TrainConfig
+from frost.training.settings import TrainConfig, generator_of, mixed_seed
+from frost.training.sources import ImageSource, Ready, Source
 from frost.training.team import ALONE, Team
 
 
@@ -43,7 +45,7 @@ class StepRecord(NamedTuple):
     relative: float
     anchoring: float
     pondering: float
-    accuracy: float        # on the training batch, of the last refinement step that it took
+    accuracy: float | None # on the training batch, of the last refinement step that it took: its mean quality
     scale: float | None    # λ
     hurst: float | None    # H
     learning_rate: float
@@ -51,7 +53,7 @@ class StepRecord(NamedTuple):
     easy_score: float | None           # mean score of the easy pairs; None in a step without any
     hard_score: float | None
     median_score: float                # of all pairs: what the threshold at quantile 0.5 would be
-    accuracy_per_step: list[float]     # on the training batch
+    accuracy_per_step: list[float] | None   # on the training batch; None where no quality is known
 
 
 Watcher = Callable[[int, Trajectory], None]   # is shown the epoch and the trajectory of each training batch
@@ -82,32 +84,37 @@ class Training:
         return self.model if self.average is None else self.average
 
 
-def steps_in(data: Images, config: TrainConfig, processes: int = 1) -> tuple[int, int]:
-    """Steps in an epoch, and in the whole training; each process takes `config.batch` images a step."""
-    batches = -(-len(data) // (config.batch * processes))
+def steps_in(data: Images | Source, config: TrainConfig, processes: int = 1) -> tuple[int, int]:
+    """Steps in an epoch, and in the whole training; of a data set each process takes `config.batch` images a step."""
+    batches = data.batches if isinstance(data, Source) else -(-len(data) // (config.batch * processes))
     return batches, config.epochs * batches
 
 
-def fit(model: IterativeModel, data: Images, config: TrainConfig, halting: HaltingConfig,
+def fit(model: IterativeModel, data: Images | Source, config: TrainConfig, halting: HaltingConfig,
         watch: Watcher | None = None) -> Iterator[StepRecord]:
     """Train in place from the first step to the last; a record after every step."""
     return go_on(Training.begin(model, config), data, config, halting, watch)
 
 
-def go_on(training: Training, data: Images, config: TrainConfig, halting: HaltingConfig,
-          watch: Watcher | None = None) -> Iterator[StepRecord]:
-    """Train from where it stands to the last step; a record after every step, when weights and optimizer are whole."""
-    batches, steps = steps_in(data, config, training.team.size)
+def go_on(training: Training, data: Images | Source, config: TrainConfig, halting: HaltingConfig,
+          watch: Watcher | None = None, task: Task | None = None) -> Iterator[StepRecord]:
+    """Train from where it stands to the last step; a record after every step, when weights and optimizer are whole.
+
+    Args:
+        task: how answers are judged, where not as the model says.
+    """
+    source = data if isinstance(data, Source) else ImageSource(data, config, training.team)
+    task = training.model.task if task is None else task
+    steps = config.epochs * source.batches
     training.model.train()
     if config.compile:
         training.model.compile()
     has_warned = False
-    for epoch in range(training.step // batches + 1, config.epochs + 1):
-        order = torch.randperm(len(data), generator=_generator(config.seed, 1, epoch))
-        shares = order.split(config.batch * training.team.size)[training.step - (epoch - 1) * batches:]
-        for batch in read_ahead(data, shares, training.team, looks_across(config.augment), config.workers):
-            with explained_memory(config.batch):
-                record, trajectory = _train_step(training, data, batch, config, halting, steps, epoch)
+    for epoch in range(training.step // source.batches + 1, config.epochs + 1):
+        first = training.step - (epoch - 1) * source.batches
+        for batch in source.epoch(epoch, first, device_of(training.model)):
+            with explained_memory(len(batch.targets)):
+                record, trajectory = _train_step(training, batch, config, halting, task, steps, epoch)
             if watch is not None:
                 watch(epoch, trajectory)
             if record.scale is not None and record.scale >= 1.0 and not has_warned:
@@ -117,65 +124,56 @@ def go_on(training: Training, data: Images, config: TrainConfig, halting: Haltin
             yield record
 
 
-def _train_step(training: Training, data: Images, batch: Batch, config: TrainConfig, halting: HaltingConfig, steps: int,
+def _train_step(training: Training, batch: Ready, config: TrainConfig, halting: HaltingConfig, task: Task, steps: int,
                 epoch: int) -> tuple[StepRecord, Trajectory]:
     """One step on a batch, of which this process computes its part."""
-    rows, part = batch.rows, batch.part
     model, optimizer, team, step = training.model, training.optimizer, training.team, training.step + 1
     device = device_of(model)
     rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
     for group in optimizer.param_groups:
         group["lr"] = rate
-    labels = data.labels[rows].to(device)
-    images, mixed = _augmented(batch, labels, config, _generator(config.seed, 2, step))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         own = (team.rank,) if team.size > 1 else ()
-        torch.manual_seed(_mixed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
+        torch.manual_seed(mixed_seed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
         with autocast(training.precision, device):
-            mine = _trajectory(model, images, _depth_of(model, config, step), halting, config)
-    loss, whole = _loss(team, mine, labels, part, mixed, config, halting)
+            mine = _trajectory(model, batch.inputs, _depth_of(model, config, step), halting, config)
+    loss, whole = _loss(team, mine, batch, config, halting, task)
     if not is_finite(loss):
-        raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {_which(rows)}; "
+        raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {batch.name}; "
                                  "lower train.learning_rate, in a new --out.")
     optimizer.zero_grad(set_to_none=True)
+    if not loss.total.requires_grad:
+        raise ValueError("there is no weight to train: the loss does not depend on any parameter of the model. Pass "
+                         "modules or their methods, and leave no_grad and detach out of them.")
     loss.total.backward()
     team.sum_gradients(model)
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     if not torch.isfinite(norm):
-        raise FloatingPointError(f"a gradient is not finite at step {step}, {_which(rows)}; "
+        raise FloatingPointError(f"a gradient is not finite at step {step}, {batch.name}; "
                                  "lower train.learning_rate, in a new --out.")
     optimizer.step()
     if training.average is not None:
         update_average(training.average, model, step, config.average)
     training.step = step
-    seen = Trajectory(None, whole.outputs.detach(), whole.score_logits.detach())
-    return _record(model, loss, seen, labels, (step, steps, epoch), rate, norm.item()), seen
+    seen = whole._replace(states=None, outputs=whole.outputs.detach(), score_logits=whole.score_logits.detach())
+    return _record(model, loss, seen, batch.targets, task, (step, steps, epoch), rate, norm.item()), seen
 
 
-def _augmented(batch: Batch, labels: Tensor, config: TrainConfig,
-               generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
-    """This process's part of a batch, augmented as it would be if one process had it all."""
-    images = batch.images.to(labels.device)
-    if batch.is_whole:
-        images, mixed = augmented(images, labels, config.augment, generator)
-        return images[batch.computed], mixed
-    return augmented(images, labels, config.augment, generator, batch.computed)
-
-
-def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixed | None, config: TrainConfig,
-          halting: HaltingConfig) -> tuple[Objective, Trajectory]:
-    """The loss of the whole batch, differentiable in this process's images, and the trajectories of all."""
-    settings: dict[str, Any] = {"label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision,
+def _loss(team: Team, mine: Trajectory, batch: Ready, config: TrainConfig, halting: HaltingConfig,
+          task: Task) -> tuple[Objective, Trajectory]:
+    """The loss of the whole batch, differentiable in this process's samples, and the trajectories of all."""
+    targets, part, mixed = batch.targets, batch.part, batch.mixed
+    settings: dict[str, Any] = {"task": task, "label_smoothing": config.label_smoothing, "deep_supervision": config.deep_supervision,
                                 "growth": config.supervision_growth, "is_ranked": config.ranked_supervision,
                                 "among": config.ranked_among}
-    count, own = len(labels), part.stop - part.start
+    count, own = len(targets), part.stop - part.start
     whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
                           score_logits=team.whole(mine.score_logits[:own], count, part))
     if team.size == 1 or halting.ranks == "gathered":
-        return objective(whole, labels, halting, mixed=mixed, **settings), whole
+        return objective(whole, targets, halting, mixed=mixed, **settings), whole
     rows = part if own else slice(0, 1)
     partners = None if mixed is None else Mixed(mixed.partners[rows], mixed.share)
-    local = objective(mine, labels[rows], halting, mixed=partners, **settings)
+    local = objective(mine, targets[rows], halting, mixed=partners, **settings)
     share = own / count                                      # of the batch, so that the parts add up to a mean
     numbers = team.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
     easy, hard = (team.whole(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
@@ -184,12 +182,12 @@ def _loss(team: Team, mine: Trajectory, labels: Tensor, part: slice, mixed: Mixe
     return Objective(total, task, relative, anchoring, easy, hard, pondering), whole
 
 
-def _trajectory(model: IterativeModel, images: Tensor, depth: int, halting: HaltingConfig,
+def _trajectory(model: IterativeModel, inputs: Inputs, depth: int, halting: HaltingConfig,
                 config: TrainConfig) -> Trajectory:
     if config.checkpointing:
-        trajectory = unroll(model, images, depth, halting.stop_gradient)
+        trajectory = unroll(model, inputs, depth, halting.stop_gradient)
     else:
-        trajectory = model(images, depth=depth, keep_states=False, isolate_score=halting.stop_gradient)
+        trajectory = model(inputs, depth=depth, keep_states=False, isolate_score=halting.stop_gradient)
     return trajectory._replace(outputs=at_least_float32(trajectory.outputs),
                                score_logits=at_least_float32(trajectory.score_logits))
 
@@ -199,43 +197,26 @@ def _depth_of(model: IterativeModel, config: TrainConfig, step: int) -> int:
     if not config.random_depth:
         return model.depth
     least = min(config.random_depth, model.depth)
-    return int(torch.randint(least, model.depth + 1, (), generator=_generator(config.seed, 4, step)))
+    return int(torch.randint(least, model.depth + 1, (), generator=generator_of(config.seed, 4, step)))
 
 
-def _record(model: IterativeModel, loss: Objective, seen: Trajectory, labels: Tensor, place: tuple[int, int, int],
-            rate: float, norm: float) -> StepRecord:
+def _record(model: IterativeModel, loss: Objective, seen: Trajectory, targets: Tensor, task: Task,
+            place: tuple[int, int, int], rate: float, norm: float) -> StepRecord:
     scale, hurst = _scale_of(model)
-    hits = (seen.outputs.argmax(dim=-1) == labels[:, None]).double().mean(dim=0).tolist()
+    quality = None
+    if task.quality is not None:
+        quality = task.qualities(seen.outputs, targets).double().mean(dim=0).tolist()
     scores = score_of(seen.score_logits)
     return StepRecord(*place, loss.total.item(), loss.task.item(), loss.relative.item(), loss.anchoring.item(),
-                      loss.pondering.item(), hits[-1], scale, hurst, rate, norm,
-                      _mean(scores, loss.easy), _mean(scores, loss.hard), scores.median().item(), hits)
+                      loss.pondering.item(), None if quality is None else quality[-1], scale, hurst, rate, norm,
+                      _mean(scores, loss.easy), _mean(scores, loss.hard), scores.median().item(), quality)
 
 
 def _mean(scores: Tensor, members: Tensor) -> float | None:
     return scores[members].mean().item() if bool(members.any()) else None
 
 
-def _which(rows: Tensor, most: int = 16) -> str:
-    """The images of a batch, in a sentence that stays short."""
-    more = f" and {len(rows) - most} more" if len(rows) > most else ""
-    return f"images {', '.join(map(str, rows[:most].tolist()))}{more}"
-
-
 def _scale_of(model: IterativeModel) -> tuple[float | None, float | None]:
     if not isinstance(model, Frost):
         return None, None
     return model.scale.value.item(), model.scale.hurst.item()
-
-
-def _generator(*numbers: int) -> torch.Generator:
-    """A generator seeded by a mix of numbers."""
-    return torch.Generator().manual_seed(_mixed(*numbers))
-
-
-def _mixed(*numbers: int) -> int:
-    """One number from several, so that neighbouring seeds, epochs and steps share nothing."""
-    mixed = 0
-    for number in numbers:
-        mixed = (mixed * 6_364_136_223_846_793_005 + number + 1_442_695_040_888_963_407) % 2**63
-    return mixed

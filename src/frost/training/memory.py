@@ -5,55 +5,63 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from frost.core.frozen import one_unrolling
-from frost.core.trajectory import IterativeModel, State, Trajectory, check_finite
+from frost.core.inputs import Inputs, check_finite
+from frost.core.trajectory import IterativeModel, State, Trajectory
 
 Reading = tuple[list[Tensor], list[Tensor]]    # outputs and score logits of some steps
 
 
-def unroll(model: IterativeModel, images: Tensor, depth: int, isolate_score: bool) -> Trajectory:
-    """model(images, depth), keeping few states for the backward pass and computing the others again.
+def unroll(model: IterativeModel, inputs: Inputs, depth: int, isolate_score: bool) -> Trajectory:
+    """model(inputs, depth), keeping few states for the backward pass and computing the others again.
 
     The steps are cut into about √depth parts and each part into steps; a state is kept at the beginning of each part,
     and while a part is differentiated, of each of its steps. A step's own activations exist for one step at a time.
     """
     with one_unrolling():
-        state = model.begin(images)
-        check_finite(images)
+        state = model.begin(inputs)
+        check_finite(inputs)
     part = math.isqrt(depth - 1) + 1
     outputs: list[Tensor] = []
     score_logits: list[Tensor] = []
     for first in range(0, depth, part):
         state, (some_outputs, some_logits) = checkpoint(
-            _part, model, min(part, depth - first), isolate_score, type(state), *state, use_reentrant=False)
+            _part, model, min(part, depth - first), isolate_score, _shell(state), *state.tensors(),
+            use_reentrant=False)
         outputs += some_outputs
         score_logits += some_logits
-    return Trajectory(None, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score)
+    return Trajectory(None, torch.stack(outputs, dim=1), torch.stack(score_logits, dim=1), isolate_score,
+                      state.context.get("mask"))
 
 
-# A state goes in field by field: `checkpoint` lets go of tensors among its arguments, and keeps a tuple of them whole.
+# A state goes in tensor by tensor: `checkpoint` lets go of tensors among its arguments, and keeps a tuple of them whole.
 
-def _part(model: IterativeModel, steps: int, isolate_score: bool, kind: type[State],
-          *fields: Any) -> tuple[State, Reading]:
-    state = kind(*fields)
+def _shell(state: State) -> State:
+    """The state without its tensors: what `holding` fills again."""
+    return state.mapped(lambda part: part.new_empty(0))
+
+
+def _part(model: IterativeModel, steps: int, isolate_score: bool, shell: State,
+          *tensors: Tensor) -> tuple[State, Reading]:
+    state = shell.holding(list(tensors))
     outputs, score_logits = [], []
     for _ in range(steps):
-        state, output, score_logit = checkpoint(_step, model, isolate_score, kind, *state, use_reentrant=False)
+        state, output, score_logit = checkpoint(_step, model, isolate_score, _shell(state), *state.tensors(),
+                                                use_reentrant=False)
         outputs.append(output)
         score_logits.append(score_logit)
     return state, (outputs, score_logits)
 
 
-def _step(model: IterativeModel, isolate_score: bool, kind: type[State],
-          *fields: Any) -> tuple[State, Tensor, Tensor]:
+def _step(model: IterativeModel, isolate_score: bool, shell: State,
+          *tensors: Tensor) -> tuple[State, Tensor, Tensor]:
     with one_unrolling(apart=True):    # the second time, nothing of the first unrolling is there to share
-        state = model.step(kind(*fields))
+        state = model.step(shell.holding(list(tensors)))
         return state, *model.read(state, isolate_score)
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from frost.core.task import CLASSES, Task
 from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, easy_and_hard
@@ -31,14 +32,8 @@ class Objective(NamedTuple):
 
 
 def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """ℓ_{i,t} of (18) and (21), the cross-entropy of every image at every step: (b, t, k), (b,) → (b, t)."""
-    every_step = labels[:, None].expand(outputs.shape[:2])
-    return F.cross_entropy(outputs.transpose(1, 2), every_step, reduction="none", label_smoothing=label_smoothing)
-
-
-def right(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Whether the answer is right at every step: (b, t, k), (b,) → bool (b, t)."""
-    return outputs.argmax(dim=-1) == labels[:, None]
+    """ℓ_{i,t} of (18) and (21) for a classifier, the cross-entropy at every step: (b, t, k), (b,) → (b, t)."""
+    return CLASSES.losses(outputs, labels, label_smoothing)
 
 
 def task_loss(losses: Tensor) -> Tensor:
@@ -49,13 +44,13 @@ def task_loss(losses: Tensor) -> Tensor:
     return losses[:, -1].mean()
 
 
-def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, hits: Tensor | None = None) -> Tensor:
+def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, quality: Tensor | None = None) -> Tensor:
     """The loss of all steps, (b, t) → scalar: a mean in which step t weighs t^growth.
 
         Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
         m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = min(1, (r_i − ½) / R)
 
-    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where `hits` (b, t) is given, the number of images right at T.
+    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where the `quality` (b, t) is given, its sum at T, the number of right answers.
     The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can; the
     larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
     easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
@@ -66,7 +61,7 @@ def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, hits
     steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
     weights = ((steps / depth) ** growth).expand_as(losses)
     if is_ranked:
-        among = len(losses) if hits is None else hits[:, -1].sum().clamp_min(1)
+        among = len(losses) if quality is None else quality[:, -1].sum().clamp_min(1)
         ranks = batch_time_ranks(losses[:, -1:].detach()).to(losses.dtype)                          # r, (b, 1)
         share = ((ranks - 0.5) / among).clamp_max(1)                                                # u
         weights = weights * (steps + 1 - share * depth).clamp(0, 1)
@@ -108,7 +103,7 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
     return per_step.sum() if reduce == "sum" else per_step.mean()
 
 
-def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *, label_smoothing: float = 0.0,
+def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *, task: Task = CLASSES, label_smoothing: float = 0.0,
               deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
               among: Literal["all", "right"] = "all", mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
@@ -117,34 +112,36 @@ def objective(trajectory: Trajectory, labels: Tensor, halting: HaltingConfig, *,
 
     With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
     `deep_supervision` adds that weight times `deep_loss`; the paper has none. E and H use the plain loss, without
-    smoothing. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
+    smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
     and only the task and the loss of all steps are minimised, each image against both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
                          "model(images, isolate_score=True).")
-    losses, hits = step_losses(trajectory.outputs, labels, label_smoothing), right(trajectory.outputs, labels)
+    losses = task.losses(trajectory.outputs, targets, label_smoothing)
+    needs_quality = halting.rank_by == "wins" or (is_ranked and among == "right")
+    quality = task.qualities(trajectory.outputs.detach(), targets) if needs_quality and mixed is None else None
     if mixed is None:
-        plain = losses if label_smoothing == 0.0 else step_losses(trajectory.outputs, labels)
-        easy, hard = easy_and_hard(plain, halting, hits)
+        plain = losses if label_smoothing == 0.0 else task.losses(trajectory.outputs, targets)
+        easy, hard = easy_and_hard(plain, halting, quality)
     else:
-        theirs = step_losses(trajectory.outputs, mixed.partners, label_smoothing)
+        theirs = task.losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
         is_ranked = False
     nothing = losses.new_zeros(())
-    deep = deep_loss(losses, growth, is_ranked, hits if among == "right" else None) if deep_supervision else nothing
+    deep = deep_loss(losses, growth, is_ranked, quality if among == "right" else None) if deep_supervision else nothing
     if halting.objective != "rank":
-        task, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
-        total = task + halting.ponder_weight * price + deep_supervision * deep
-        return Objective(total, task, nothing, nothing, easy, hard, price)
+        weighed, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
+        total = weighed + halting.ponder_weight * price + deep_supervision * deep
+        return Objective(total, weighed, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
-    task = task_loss(losses)
+    last = task_loss(losses)
     relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
-    total = task + halting.relative_weight * relative + halting.anchoring_weight * anchoring
+    total = last + halting.relative_weight * relative + halting.anchoring_weight * anchoring
     total = total + deep_supervision * deep
-    return Objective(total, task, relative, anchoring, easy, hard, nothing)
+    return Objective(total, last, relative, anchoring, easy, hard, nothing)
 
 
 def is_finite(loss: Objective) -> bool:

@@ -1,75 +1,108 @@
 """Teach the halting score once more when everything else has come to rest (§4.3, Eqs. 22, 23).
 
 While a model trains, its score runs after states that move, and what is kept in the end may be an average of many
-scores. With the weights frozen, states and outputs of some training images are computed once and the score alone is
-fitted to them from where it stands: seconds, and no other weight changes. The paper has nothing like it.
+scores. With the weights frozen, what the score looks at is computed once for some training inputs and the score alone
+is fitted to it from where it stands: seconds, and no other weight changes. The paper has nothing like it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.core.layout import normalised_pool
-from frost.core.precision import device_of
+from frost.core.inputs import Inputs, batch_of, taken, to_device
+from frost.core.precision import at_least_float32, device_of
+from frost.core.task import Task
 from frost.core.trajectory import IterativeModel
 from frost.data.augment import Augmentation, augmented
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import LinearScore
 from frost.training.evaluate import frozen
-from frost.training.objective import anchoring_loss, relative_loss, right, step_losses
+from frost.training.objective import anchoring_loss, relative_loss
 from frost.training.optim import learning_rate_at
 
 BATCH, RATE = 64, 3e-3
+Report = Callable[[int, str], None]
 
 
 class Seen(NamedTuple):
-    """What a score may look at, for many images."""
+    """What a score may look at, and how good the answers were, for many inputs."""
 
-    features: Tensor    # pooled as for the readout, (n, t, c)
-    outputs: Tensor     # (n, t, k)
-    labels: Tensor      # (n,)
+    features: Tensor           # the state, pooled as for the readout, (n, t, c)
+    of_outputs: Tensor | None  # what the output says of itself, (n, t, f)
+    losses: Tensor             # (n, t)
+    quality: Tensor            # (n, t)
 
 
 def refit(model: IterativeModel, images: Images, halting: HaltingConfig, augment: Augmentation, seed: int,
-          report: Callable[[int, str], None] | None = None) -> None:
+          report: Report | None = None) -> None:
     """Fit the score of a model in place to `halting.refit` of the images, by the fields `refit_…` of `halting`."""
     rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[: halting.refit]
     plain = replace(augment, mix="none")    # mixed images have no rank
-    seen = look(model, images, rows, plain, seed, report)
-    score: Any = model.head
-    fit_score(score.score, seen, replace(halting, rank_by=halting.refit_by, pairs=halting.refit_pairs), seed)
+    refit_on(model, images_of(images, rows, plain, seed), halting, seed, report=report)
 
 
-def look(model: IterativeModel, images: Images, rows: Tensor, augment: Augmentation | None = None, seed: int = 0,
-         report: Callable[[int, str], None] | None = None) -> Seen:
-    """Run the frozen model and keep pooled states and outputs of every step."""
-    generator, device = torch.Generator().manual_seed(seed), device_of(model)
-    norm: Any = model.norm
-    features, outputs, done = [], [], 0
-    with frozen(model):
-        for some in rows.split(BATCH):
-            pictures = images.batch(some)
-            if augment is not None:
-                pictures, _ = augmented(pictures, images.labels[some], augment, generator)
-            state = model.begin(pictures.to(device))
-            pooled, answers = [], []
-            for _ in range(model.depth):
-                state = model.step(state)
-                pooled.append(normalised_pool(norm, state.hidden).cpu())
-                answers.append(model.read(state)[0].cpu())
-            features.append(torch.stack(pooled, dim=1))
-            outputs.append(torch.stack(answers, dim=1))
-            done += len(some)
-            if report is not None:
-                report(done, "")
-    return Seen(torch.cat(features), torch.cat(outputs), images.labels[rows])
+def refit_on(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], halting: HaltingConfig, seed: int,
+             task: Task | None = None, report: Report | None = None) -> None:
+    """The same for any batches of (inputs, targets), of which the first `halting.refit` inputs are taken."""
+    if not model.has_score:
+        raise ValueError("halting.refit teaches a halting score, and this model has none; set it to 0.")
+    seen = look(model, batches, halting.refit, task, report)
+    fit_score(score_of(model), seen, replace(halting, rank_by=halting.refit_by, pairs=halting.refit_pairs), seed)
+
+
+def score_of(model: IterativeModel) -> LinearScore:
+    """The part of a model that is its halting score."""
+    head: Any = getattr(model, "head", None)
+    assert isinstance(head.score, LinearScore)
+    return head.score
+
+
+def images_of(images: Images, rows: Tensor, augment: Augmentation | None, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of some rows of a data set, augmented."""
+    generator = torch.Generator().manual_seed(seed)
+    for some in rows.split(BATCH):
+        pictures, labels = images.batch(some), images.labels[some]
+        if augment is not None:
+            pictures, _ = augmented(pictures, labels, augment, generator)
+        yield pictures, labels
+
+
+def look(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], most: int, task: Task | None = None,
+         report: Report | None = None) -> Seen:
+    """Run the frozen model and keep what its score is shown at every step, and how good the answers were."""
+    task, device = model.task if task is None else task, device_of(model)
+    shown: list[tuple[Tensor, ...]] = []
+    hook = score_of(model).register_forward_pre_hook(lambda _, given: shown.append(given))
+    parts: list[tuple[Tensor, ...]] = []
+    done = 0
+    try:
+        with frozen(model):
+            for inputs, targets in batches:
+                count = min(batch_of(inputs), most - done)
+                shown.clear()
+                outputs = at_least_float32(model(to_device(taken(inputs, slice(count)), device),
+                                                 keep_states=False).outputs)
+                wanted = targets[:count].to(device)
+                given = [torch.stack(of_steps, dim=1) for of_steps in zip(*shown, strict=True)
+                         if of_steps[0] is not None]
+                parts.append(tuple(part.cpu() for part in (
+                    task.losses(outputs, wanted), task.qualities(outputs, wanted), *given)))
+                done += count
+                if report is not None:
+                    report(done, "")
+                if done >= most:
+                    break
+    finally:
+        hook.remove()
+    losses, quality, features, *of_outputs = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Seen(features, of_outputs[0] if of_outputs else None, losses, quality)
 
 
 def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int) -> None:
@@ -77,16 +110,15 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
     place, is_taught = score.linear.weight.device, score.linear.weight.requires_grad
     score.cpu().requires_grad_(True)    # averaged weights are frozen
     optimizer = torch.optim.AdamW(score.parameters(), lr=RATE)
-    generator, count = torch.Generator().manual_seed(seed), len(seen.labels)
+    generator, count = torch.Generator().manual_seed(seed), len(seen.losses)
     steps, step = halting.refit_epochs * math.ceil(count / BATCH), 0
     for _ in range(halting.refit_epochs):
         for rows in torch.randperm(count, generator=generator).split(BATCH):
             step += 1
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate_at(step, steps, 0, RATE)
-            logits = score(seen.features[rows], seen.outputs[rows])
-            losses = step_losses(seen.outputs[rows], seen.labels[rows])
-            easy, hard = easy_and_hard(losses, halting, right(seen.outputs[rows], seen.labels[rows]))
+            logits = score(seen.features[rows], None if seen.of_outputs is None else seen.of_outputs[rows])
+            easy, hard = easy_and_hard(seen.losses[rows], halting, seen.quality[rows])
             across: Any = "all" if halting.pairs == "all" else "step"
             loss = (halting.relative_weight * relative_loss(logits, easy, hard, halting.margin, across)
                     + halting.anchoring_weight * anchoring_loss(logits, easy, hard))

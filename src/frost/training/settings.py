@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
+
 from frost.config import check_fields
+from frost.core.precision import Device
 from frost.data.augment import Augmentation
 
 
@@ -27,7 +30,7 @@ class TrainConfig:
     random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
     average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
     augment: Augmentation = field(default_factory=Augmentation)
-    device: Literal["auto", "cpu", "cuda"] = "auto"          # auto is a GPU if there is one
+    device: Device = "auto"         # auto is a GPU if there is one
     precision: Literal["auto", "float32", "bf16"] = "auto"   # auto is bf16 where the hardware multiplies it
     checkpointing: bool = False     # recompute states in the backward pass: memory hardly grows with T
     compile: bool = False           # torch.compile the model; then a resume is not bit for bit
@@ -56,3 +59,16 @@ class TrainConfig:
         for name in ("warmup", "label_smoothing", "average"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
+
+
+def generator_of(*numbers: int) -> torch.Generator:
+    """A generator seeded by a mix of numbers."""
+    return torch.Generator().manual_seed(mixed_seed(*numbers))
+
+
+def mixed_seed(*numbers: int) -> int:
+    """One number from several, so that neighbouring seeds, epochs and steps share nothing."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed * 6_364_136_223_846_793_005 + number + 1_442_695_040_888_963_407) % 2**63
+    return mixed

@@ -48,6 +48,12 @@ def batches_of(images: Images, batch: int = 256) -> Iterator[Tensor]:
         yield images.batch(rows)
 
 
+def labelled(images: Images, batch: int = 256) -> Iterator[tuple[Tensor, Tensor]]:
+    """All images in their order with their labels, some at a time."""
+    for rows in torch.arange(len(images)).split(batch):
+        yield images.batch(rows), images.labels[rows]
+
+
 def data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:
     """The data set that a run was trained on, if it fits the model."""
     model, name = from_dict(ModelConfig, run.config["model"], "model"), run.config.get("data")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from torch import Tensor
 
 from frost.analysis.intervals import of_mean, of_share
 from frost.analysis.rules import PER_STEP, Depths, judge, paired_difference
@@ -11,10 +14,10 @@ from frost.analysis.traces import Traces, trace
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
 from frost.data.splits import DataSet, Images
-from frost.halting.policy import agreement_oracle, label_oracle
+from frost.halting.policy import label_oracle
 from frost.workflows.calibrate import FRACTIONS
 from frost.workflows.compare import EACH_STEP, SIMPLE
-from frost.workflows.dataset import batches_of
+from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")
@@ -38,9 +41,9 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
                                                                           and name != "fixed"]))
         gap = paired_difference(depths_under(ours, then, now, wish), depths_under(theirs, then, now, wish), now)
         versus.append({"fraction": fraction, "policy": ours, "simple": theirs,
-                       "difference": {**gap._asdict(), "n": len(now.labels)}})
-    seers = {"agreement": agreement_oracle(now.outputs), "label": label_oracle(now.outputs, now.labels)}
-    return {"rows": rows, "versus": versus, "images": len(now.labels),
+                       "difference": {**gap._asdict(), "n": now.count}})
+    seers = {"agreement": now.settles, "label": label_oracle(now.quality)}
+    return {"rows": rows, "versus": versus, "images": now.count,
             "oracle": {name: with_intervals(name, depths.numpy(), now) for name, depths in seers.items()}}
 
 
@@ -63,15 +66,15 @@ def shift(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
             test, renewed = (_traced(model, part, ["rank"], kind, severity) for part in (data.test, data.validation))
             rows.append({"kind": kind, "severity": severity, "old": stopped(held_out, test),
                          "renewed": stopped(renewed, test),
-                         "full": of_share(int(test.hits[:, -1].sum()), len(test.labels))._asdict()})
+                         "full": of_share(int(test.quality[:, -1].sum()), test.count)._asdict()})
             report(number, f"{kind} {severity}")
     return {"clean": stopped(held_out, plain), "rows": rows, "wish": wish, "depth": held_out.depth}
 
 
 def with_intervals(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:
     """Mean depth, accuracy, gain over the fixed-depth line and loss against full depth, each with its interval."""
-    found, count = judge(policy, depths.mean() / test.depth, depths, test), len(test.labels)
-    hits = test.hits.numpy().astype(float)
+    found, count = judge(policy, depths.mean() / test.depth, depths, test), test.count
+    hits = test.quality.numpy()
     return {"mean_depth": of_mean(depths)._asdict(), "accuracy": {**found.accuracy._asdict(), "n": count},
             "gain": {**found.gain._asdict(), "n": count},
             "lost": of_mean(hits[:, -1] - hits[range(count), depths - 1])._asdict()}
@@ -86,7 +89,7 @@ def _best(names: Any, then: Traces, fraction: float) -> str:
 
 def _traced(model: IterativeModel, images: Images, names: list[str], kind: str | None = None,
             severity: int = 0) -> Traces:
-    batches = batches_of(images)
+    batches: Iterator[tuple[Tensor, Tensor]] = labelled(images)
     if kind is not None:
-        batches = (corrupted(batch, kind, severity, seed) for seed, batch in enumerate(batches))
-    return trace(model, batches, images.labels, names)
+        batches = ((corrupted(batch, kind, severity, seed), labels) for seed, (batch, labels) in enumerate(batches))
+    return trace(model, batches, names)

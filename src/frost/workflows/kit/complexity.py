@@ -26,7 +26,7 @@ def complexity(scale: Scale) -> tuple[dict[str, Any], dict[str, Any]]:
         for model in MODELS:
             name = f"{model}-{backbone}"
             config = named(name)
-            ours = measure(build(config, seed=0), config.image_channels, config.image_size)
+            ours = measure(build(config, seed=0))
             counted[name] = {"depth": ours.depth, "parameters": ours.parameters_without_head,
                              "flops_once": ours.flops_once, "flops_per_step": ours.flops_per_step}
     return counted, timed

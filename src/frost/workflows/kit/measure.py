@@ -17,12 +17,13 @@ from frost.analysis.halting import EIGHTHS, depths_at, per_step_accuracy
 from frost.analysis.intervals import of_bootstrap, of_mean
 from frost.analysis.stability import gradient_conflict
 from frost.analysis.traces import Traces
-from frost.core.layout import normalised_pool
+from frost.core.layout import channel_axis, normalised_pool
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig
+from frost.halting.signals import SIGNALS, along
 from frost.training.evaluate import frozen, run_frozen
 from frost.training.logbook import read
 from frost.training.objective import objective, step_losses
@@ -57,10 +58,11 @@ def _rank_correlation(first: Tensor, second: Tensor) -> list[float | None]:
 
 def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibration) -> list[dict[str, Any]]:
     """Table 2, each number with its interval."""
-    traces = Traces(trajectory.outputs, labels, {})
+    traces = Traces.of(trajectory.outputs, labels, {})
+    signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits)
     return [{"quantile": quantile, "threshold": rule.threshold,
              **with_intervals(calibration.rule, depths.numpy(), traces)}
-            for quantile, rule, depths in depths_at(EIGHTHS, trajectory, calibration)]
+            for quantile, rule, depths in depths_at(EIGHTHS, calibration, signal)]
 
 
 def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
@@ -149,8 +151,10 @@ def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
 def _along(model: IterativeModel, batches: Iterator[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """The features that the readout sees, (b, t, c), and the states, (b, t, …), one batch at a time."""
     norm: Any = model.norm
+    head: Any = model.head
     for images in batches:
         trajectory: Trajectory = model(images)
         assert trajectory.states is not None
-        features = [normalised_pool(norm, hidden) for hidden in trajectory.states.unbind(dim=1)]
+        axis = channel_axis(trajectory.states[:, 0].shape, head.channels, "maps" if trajectory.states.ndim == 5 else "tokens")
+        features = [normalised_pool(norm, hidden, axis) for hidden in trajectory.states.unbind(dim=1)]
         yield torch.stack(features, dim=1), trajectory.states

@@ -1,0 +1,123 @@
+"""Where training batches come from: a data set in our order, or any loader of the user's.
+
+A source gives the batches of an epoch from any place on, so that a training can go on in the middle of one. For a data
+set the order is a function of (seed, epoch). For a loader it is whatever the loader makes of PyTorch's random numbers,
+which are set by (seed, epoch) before it begins: a `DataLoader` that shuffles gives the same order again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from frost.core.inputs import Inputs, batch_of, pair_of, to_device
+from frost.data.augment import Mixed, augmented, looks_across
+from frost.data.splits import Images
+from frost.training.ahead import Batch, read_ahead
+from frost.training.settings import TrainConfig, generator_of, mixed_seed
+from frost.training.team import Team
+
+
+class Ready(NamedTuple):
+    """A batch that can be trained on."""
+
+    inputs: Inputs             # of this process
+    targets: Tensor            # of all processes
+    part: slice                # of the targets that are this process's; may be empty
+    name: str                  # in a sentence, if something is wrong with it
+    mixed: Mixed | None = None
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Training batches, epoch by epoch."""
+
+    batches: int               # in an epoch
+
+    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
+        """The batches of an epoch (from 1), without its `first` ones."""
+
+
+class ImageSource:
+    """A data set of labelled images, shuffled, augmented and shared among processes."""
+
+    def __init__(self, data: Images, config: TrainConfig, team: Team) -> None:
+        self._data, self._config, self._team = data, config, team
+        self.batches = -(-len(data) // (config.batch * team.size))
+
+    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
+        """The order is a function of (seed, epoch), what is random in a batch of (seed, step)."""
+        config, step = self._config, (number - 1) * self.batches + first
+        order = torch.randperm(len(self._data), generator=generator_of(config.seed, 1, number))
+        shares = order.split(config.batch * self._team.size)[first:]
+        for batch in read_ahead(self._data, shares, self._team, looks_across(config.augment), config.workers):
+            step += 1
+            labels = self._data.labels[batch.rows].to(device)
+            images, mixed = self._augmented(batch, labels, generator_of(config.seed, 2, step))
+            yield Ready(images, labels, batch.part, _which(batch.rows), mixed)
+
+    def _augmented(self, batch: Batch, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
+        """This process's part of a batch, augmented as it would be if one process had it all."""
+        images = batch.images.to(labels.device)
+        if batch.is_whole:
+            images, mixed = augmented(images, labels, self._config.augment, generator)
+            return images[batch.computed], mixed
+        return augmented(images, labels, self._config.augment, generator, batch.computed)
+
+
+class LoaderSource:
+    """Any iterable of (inputs, targets) batches: a DataLoader, a list, a generator.
+
+    Args:
+        steps: batches in an epoch, where the loader has no length and gives its batches only once.
+    """
+
+    def __init__(self, loader: Iterable[Any], seed: int, steps: int | None = None) -> None:
+        self._loader, self._seed = loader, seed
+        self.is_once = iter(loader) is loader      # it cannot be rewound
+        self.batches = _count(loader, self.is_once) if steps is None else steps
+        if self.batches < 1:
+            raise ValueError("the loader gives no batch at all; it must give pairs of inputs and targets.")
+
+    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
+        """From the loader's own beginning, batches of before are drawn again and passed over."""
+        if self.is_once and first:
+            warnings.warn(f"the loader cannot be rewound: it goes on with the batches that it gives now, and the "
+                          f"{first} before this point are not those that were trained on", stacklevel=2)
+            first = 0
+        random = torch.Generator().manual_seed(mixed_seed(self._seed, 1, number)).get_state()
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(random)
+            iterator, random = iter(self._loader), torch.get_rng_state()
+        for place in range(self.batches):
+            with torch.random.fork_rng(devices=[]):    # a loader's random numbers are its own, whatever a step draws
+                torch.set_rng_state(random)
+                item, random = next(iterator, None), torch.get_rng_state()
+            if item is None:
+                raise ValueError(f"the loader gave {place} batches in epoch {number}, and {self.batches} were "
+                                 "expected; give steps= if it is shorter, or a loader that always gives as many.")
+            if place >= first:
+                inputs, targets = pair_of(item)
+                count = batch_of(inputs)
+                yield Ready(to_device(inputs, device), targets.to(device), slice(0, count),
+                            f"batch {place + 1} of epoch {number}")
+
+
+def _count(loader: Iterable[Any], is_once: bool) -> int:
+    try:
+        return len(loader)    # type: ignore[arg-type]
+    except TypeError:
+        if is_once:
+            raise ValueError("the loader has no length and gives its batches once; say how many it has with steps=, or "
+                             "pass a list or a DataLoader.") from None
+    return sum(1 for _ in loader)
+
+
+def _which(rows: Tensor, most: int = 16) -> str:
+    """The images of a batch, in a sentence that stays short."""
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"images {', '.join(map(str, rows[:most].tolist()))}{more}"
