@@ -23,7 +23,7 @@ from frost.core.dynamics import (
     refine,
     refine_as_printed,
 )
-from frost.core.model import Frost, FrostConfig, branch
+from frost.core.model import Frost, FrostConfig
 from frost.core.scaling import (
     Scale,
     scaled_feedthrough,
@@ -35,11 +35,12 @@ from frost.core.scaling import (
     scaled_transition,
 )
 from frost.core.trajectory import State, Trajectory
+from frost.core.transition import branch
 from frost.data.augment import Mixed
 from frost.halting.calibration import Calibration
 from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
-from frost.halting.score import LinearScore, OutputScore, score_of, threshold_of
+from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
 from frost.training import refit
 from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, task_loss
 from frost.training.optim import learning_rate_at
@@ -68,7 +69,7 @@ def vector(*values: float) -> torch.Tensor:
 
 def two_channel_frost(rule: str = "residual", depth: int = 3) -> Frost:
     """A FROST on vectors of two channels whose operators are known: stem = id, A = tanh, no normalisation."""
-    model = Frost(nn.Flatten(), nn.Tanh(), channels=2, classes=2,
+    model = Frost(nn.Identity(), nn.Tanh(), channels=2, classes=2,
                   config=FrostConfig(depth=depth, hurst=HURST, scale_init=SCALE, rule=rule)).double()
     model.norm = nn.Identity()
     model.input_map.weight.data = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).double()
@@ -89,7 +90,7 @@ def test_eq01_the_vector_field_is_transition_plus_input():
 
 def test_eq02_the_output_is_readout_plus_feedthrough():
     hidden, x = vector(1.0, 2.0), vector(3.0, 5.0)
-    model = BasicSSM(nn.Flatten(), nn.Tanh(), channels=2, classes=2, depth=1).double()
+    model = BasicSSM(nn.Identity(), nn.Tanh(), channels=2, classes=2, depth=1).double()
     model.norm = nn.Identity()
     model.head.readout.weight.data = torch.tensor([[1.0, -1.0], [0.5, 2.0]]).double()
     model.head.readout.bias.data = torch.zeros(2).double()
@@ -116,9 +117,9 @@ def test_eq04_exact_discretisation_equals_many_small_steps_of_the_frozen_field()
 
 
 def test_eq04_basic_ssm_takes_the_exact_step():
-    model = BasicSSM(nn.Flatten(), nn.Tanh(), channels=2, classes=2, depth=1).double()
+    model = BasicSSM(nn.Identity(), nn.Tanh(), channels=2, classes=2, depth=1).double()
     x, hidden = vector(3.0, 5.0), vector(0.3, -0.2)
-    state = model.begin(x[:, :, None, None])
+    state = model.begin(x)
     assert_close(state.hidden, torch.zeros(1, 2).double())
     moved = model.step(state._replace(hidden=hidden, step=None)).hidden    # not h_0, of which A is known
     assert_close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map))
@@ -127,10 +128,10 @@ def test_eq04_basic_ssm_takes_the_exact_step():
 
 def test_eq04_blocks_of_the_baselines_add_their_input():
     block = linear([2, 0], [0, 3])
-    recurrent = Recurrent(nn.Flatten(), block, channels=2, classes=2, depth=2).double()
-    vanilla = Vanilla(nn.Flatten(), lambda: block, channels=2, classes=2, depth=2).double()
+    recurrent = Recurrent(nn.Identity(), block, channels=2, classes=2, depth=2).double()
+    vanilla = Vanilla(nn.Identity(), lambda: block, channels=2, classes=2, depth=2).double()
     for model in (recurrent, vanilla):
-        state = model.step(model.begin(vector(1.0, 1.0)[:, :, None, None]))
+        state = model.step(model.begin(vector(1.0, 1.0)))
         assert_close(state.hidden, vector(3.0, 4.0))
         assert_close(model.step(state).hidden, vector(9.0, 16.0))
         assert model.step(state).step == 2
@@ -276,14 +277,14 @@ def test_eq14_a_branch_is_the_block_without_its_input():
 
 def test_eq14_steps_are_counted():
     model = two_channel_frost()
-    state = model.step(model.step(model.begin(vector(3.0, -5.0)[:, :, None, None])))
+    state = model.step(model.step(model.begin(vector(3.0, -5.0))))
     assert state.step == 2
 
 
 def test_lemma33_a_scaled_step_on_scaled_input_is_an_euler_step_of_the_base_system():
     model = two_channel_frost()
     x, hidden = vector(3.0, -5.0), vector(0.3, -0.2)
-    state = model.begin((SCALE**-HURST * x)[:, :, None, None])
+    state = model.begin(SCALE**-HURST * x)
     assert_close(state.hidden, torch.zeros(1, 2).double())
     moved = model.step(state._replace(hidden=hidden, step=1)).hidden
     assert_close(moved, euler_step(hidden, x, nn.Tanh(), model.input_map, SCALE), rtol=1e-6, atol=1e-6)
@@ -292,7 +293,7 @@ def test_lemma33_a_scaled_step_on_scaled_input_is_an_euler_step_of_the_base_syst
 def test_eq16_the_scaled_output_satisfies_the_output_equation():
     model = two_channel_frost()
     x, hidden = vector(3.0, -5.0), vector(0.3, -0.2)
-    state = model.begin(x[:, :, None, None])
+    state = model.begin(x)
     output, _ = model.read(state._replace(hidden=hidden))
     assert_close(SCALE**HURST * output, model.head.readout(hidden) + model.head.feedthrough(SCALE**HURST * x))
 
@@ -373,7 +374,7 @@ def test_eq19_the_score_is_the_sigmoid_of_a_linear_map():
     score = LinearScore(2)
     score.linear.weight.data = torch.tensor([[1.0, -2.0]])
     score.linear.bias.data = torch.tensor([0.5])
-    logit = score(torch.tensor([[3.0, 1.0]]), torch.zeros(1, 2))
+    logit = score(torch.tensor([[3.0, 1.0]]))
     assert_close(logit, torch.tensor([1.5]))
     assert_close(score_of(logit), torch.tensor([1 / (1 + math.exp(-1.5))]))
 
@@ -383,10 +384,11 @@ def test_eq19_a_score_may_see_how_decided_the_output_is():
     score.linear.weight.data = torch.tensor([[1.0, -2.0]])
     score.linear.bias.data = torch.tensor([0.5])
     state, output = torch.tensor([[3.0, 1.0]]), torch.log(torch.tensor([[0.75, 0.25]]))
-    assert_close(score(state, output), torch.tensor([1.5]))                     # it starts as the paper's
+    seen = class_features(output)
+    assert_close(score(state, seen), torch.tensor([1.5]))                       # it starts as the paper's
     score.decided.weight.data = torch.tensor([[1.0, 10.0, 100.0]])
     minus_entropy = 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
-    assert_close(score(state, output), torch.tensor([1.5 + 0.5 + 10 * math.log(0.75) + 100 * minus_entropy]))
+    assert_close(score(state, seen), torch.tensor([1.5 + 0.5 + 10 * math.log(0.75) + 100 * minus_entropy]))
 
 
 @pytest.mark.parametrize("logit", [-3.0, 0.0, 2.0])
@@ -526,7 +528,7 @@ def test_eq24_what_takes_its_place_where_others_teach_the_score():
 
 def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
     monkeypatch.setattr(refit, "BATCH", 4)
-    seen = refit.Seen(torch.randn(7, 3, 2), torch.randn(7, 3, 5), torch.randint(5, (7,)))
+    seen = refit.Seen(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
     config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2, refit_epochs=2)
     ours, theirs = LinearScore(2), LinearScore(2)
     theirs.load_state_dict(ours.state_dict())
@@ -537,8 +539,8 @@ def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch
         order = torch.randperm(7, generator=generator)
         for batch, rows in enumerate((order[:4], order[4:])):
             optimizer.param_groups[0]["lr"] = learning_rate_at(2 * epoch + batch + 1, 4, 0, refit.RATE)    # of 4 steps
-            logits = theirs(seen.features[rows], seen.outputs[rows])
-            easy, hard = easy_and_hard(step_losses(seen.outputs[rows], seen.labels[rows]), config)
+            logits = theirs(seen.features[rows])
+            easy, hard = easy_and_hard(seen.losses[rows], config)
             optimizer.zero_grad()
             loss = 0.5 * relative_loss(logits, easy, hard, config.margin) + 0.2 * anchoring_loss(logits, easy, hard)
             loss.backward()

@@ -3,19 +3,50 @@ import torch
 from torch import nn
 
 from frost.core import layout
-from frost.core.layout import ChannelMap, ChannelNorm, channels_of, default_layout, pool
+from frost.core.layout import ChannelMap, ChannelNorm, channel_axis, default_layout, pool
 
 
 def test_pooling_a_map_equals_pooling_its_positions_as_tokens():
     tokens = torch.randn(2, 12, 5)
     maps = tokens.transpose(1, 2).reshape(2, 5, 3, 4)
-    torch.testing.assert_close(pool(maps), pool(tokens))
-    assert channels_of(maps) == channels_of(tokens) == 5
+    torch.testing.assert_close(pool(maps, 1), pool(tokens, -1))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 5), -1), ((2, 9, 5), -1), ((2, 5, 9), 1), ((2, 5, 4, 4), 1),
+                                             ((2, 5, 5, 5), 1), ((2, 4, 4, 5), -1), ((2, 5, 3, 4, 4), 1)])
+def test_the_number_of_channels_says_where_they_are(shape, axis):
+    assert channel_axis(shape, 5) == axis
+
+
+def test_where_it_does_not_the_user_has_to():
+    with pytest.raises(ValueError, match="say which with layout='tokens' or layout='maps'"):
+        channel_axis((2, 5, 5), 5)
+    assert channel_axis((2, 5, 5), 5, "tokens") == -1
+    assert channel_axis((2, 5, 5), 5, "maps") == 1
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((2, 4), "auto"), ((2, 9, 4), "auto"), ((2, 4, 8, 8), "auto"),
+                                               ((2, 9, 5), "maps"), ((2, 5, 9), "tokens")])
+def test_a_state_without_the_channels_is_refused(shape, layout):
+    with pytest.raises(ValueError, match="must give 5 channels"):
+        channel_axis(shape, 5, layout)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 7, 6), -1), ((3, 6, 7), 1), ((3, 6, 4, 2), 1)])
+def test_only_positions_that_count_are_pooled(shape, axis):
+    hidden = torch.randn(shape)
+    positions = shape[2:] if axis == 1 else shape[1:-1]
+    mask = torch.rand(3, *positions) < 0.5
+    mask.view(3, -1)[:, 0] = True
+    rows = (hidden.flatten(2).transpose(1, 2) if axis == 1 else hidden).reshape(3, -1, 6)
+    by_hand = torch.stack([row[keep.flatten()].mean(dim=0) for row, keep in zip(rows, mask, strict=True)])
+    torch.testing.assert_close(pool(hidden, axis, mask), by_hand)
+    torch.testing.assert_close(ChannelNorm(6).pooled(hidden, mask), pool(ChannelNorm(6)(hidden), axis, mask))
 
 
 def test_a_vector_is_its_own_pool():
     vectors = torch.randn(2, 5)
-    assert pool(vectors) is vectors
+    assert pool(vectors, -1) is vectors
 
 
 def test_the_channel_map_is_the_same_for_maps_as_for_tokens():
@@ -42,15 +73,16 @@ def test_grey_images_from_numpy_lose_their_ambiguous_strides():
 
 
 @pytest.mark.parametrize("rectify", [False, True])
-@pytest.mark.parametrize("shape", [(3, 6, 4, 5), (3, 7, 6), (3, 6)])
-def test_the_fast_normalised_pool_equals_the_obvious_one(shape, rectify):
+@pytest.mark.parametrize(("shape", "axis"), [((3, 6, 4, 5), 1), ((3, 7, 6), -1), ((3, 6), -1), ((3, 6, 9), 1),
+                                             ((3, 6, 2, 3, 4), 1)])
+def test_the_fast_normalised_pool_equals_the_obvious_one(shape, axis, rectify):
     norm = ChannelNorm(6, rectify).double()
     with torch.no_grad():
         norm.weight.normal_()
         norm.bias.normal_()
     fast, slow = (torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(0)).requires_grad_()
                   for _ in range(2))
-    one, two = norm.pooled(fast), pool(norm(slow))
+    one, two = norm.pooled(fast), pool(norm(slow), axis)
     torch.testing.assert_close(one, two)
     for values, leaf in ((one, fast), (two, slow)):
         (values * torch.arange(6.0, dtype=torch.double)).square().sum().backward()
@@ -68,7 +100,7 @@ def test_large_maps_are_read_one_by_one_and_give_the_same(rectify, monkeypatch):
     with torch.no_grad():
         monkeypatch.setattr(layout, "LARGE", 6 * 7 * 9)
         fast = norm.pooled(hidden)
-        torch.testing.assert_close(fast, pool(norm(hidden)))
+        torch.testing.assert_close(fast, pool(norm(hidden), 1))
         assert torch.equal(norm.pooled(hidden[2:3])[0], fast[2])          # whoever else is there
         assert norm.pooled(hidden[:0]).shape == (0, 6)
         with torch.autocast("cpu", torch.bfloat16):

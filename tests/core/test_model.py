@@ -1,6 +1,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from torch import nn
 from conftest import small_frost
 from frost.core import frozen
 from frost.core.lipschitz import AolMap, Chain
-from frost.core.model import Frost, FrostConfig, branch
+from frost.core.model import Frost, FrostConfig
 from frost.core.trajectory import State
+from frost.core.transition import branch
 from frost.zoo.registry import SIZES, build
 
 RULES = ("residual", "gated", "contractive", "theorem")
@@ -279,15 +281,14 @@ BAD_IMAGES = {
 
 @pytest.mark.parametrize("kind", BAD_IMAGES)
 def test_bad_images_are_refused_with_a_sentence(kind):
-    model = small_frost()
-    model.image_channels, model.image_size = 1, 8
+    model = build(replace(SIZES["resnet-8px"], channels=8, bottleneck=4, depth=2))
     wrong, message = BAD_IMAGES[kind]
     with pytest.raises(ValueError, match=message):
         model(wrong)
 
 
-def test_the_verbs_check_the_shape_of_images():
-    with pytest.raises(ValueError, match="images of 1 channel"):
+def test_what_a_stem_of_the_users_does_not_take_is_told_in_a_sentence():
+    with pytest.raises(ValueError, match=r"the stem does not take a tensor of shape \(2, 3, 8, 8\)"):
         small_frost().begin(torch.zeros(2, 3, 8, 8))
 
 
@@ -300,7 +301,7 @@ def test_an_isolated_score_sends_no_gradient_to_the_backbone(images):
 
 def test_a_stem_of_the_wrong_width_is_refused(images):
     model = Frost(nn.Conv2d(1, 6, 1), nn.Identity(), channels=8, classes=2)
-    with pytest.raises(ValueError, match="stem must give 8 channels, got 6"):
+    with pytest.raises(ValueError, match="stem must give 8 channels, got shape"):
         model(images)
 
 

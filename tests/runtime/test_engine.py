@@ -449,13 +449,15 @@ def test_vanilla_is_not_stepped_beyond_its_blocks(sync_every):
     assert ours.depth.tolist() == [5] * 6
 
 
-def test_free_rows_stay_zero(model):
+def test_free_rows_repeat_one_in_use(model):
     session = Engine(model, Rule("rank", (math.inf,)), slots=4).open()
     session.submit(images(1)[0])
     for _ in range(3):
         session.advance()
         session._fill([])
-        assert not session._live.state.hidden[1:].any()
+        hidden = session._live.state.hidden
+        assert hidden[0].any()
+        assert torch.equal(hidden[1:], hidden[:1].expand(3, *hidden.shape[1:]))
 
 
 def test_a_watch_is_not_shown_what_has_stopped(model):

@@ -18,7 +18,6 @@ from frost.core.task import CLASSES, Gives, Judge, Task
 from frost.core.trajectory import IterativeModel, State
 from frost.halting.score import LinearScore
 
-
 Structure = tuple[str, tuple[str, ...]]    # kind, and the names of its parts
 
 

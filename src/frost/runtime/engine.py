@@ -115,11 +115,12 @@ class Engine:
         """A queue in, results out, for a caller that submits as requests come."""
         if self.executor != "refill":
             raise ValueError(f"only executor 'refill' has a queue; this engine is '{self.executor}'.")
-        self._check_ready()
+        self._stepper.check_mode()
         return self._session(self._room, self._known_signature())
 
     def predict(self, inputs: Inputs) -> Prediction:
         """The answers for a batch of any size; a row that cannot be answered is NaN at depth 0 and in `.errors`."""
+        self._stepper.check_mode()
         inputs = as_inputs(inputs)
         self.model.check(inputs)
         count = batch_of(inputs)
@@ -147,7 +148,7 @@ class Engine:
         """
         if order not in get_args(Order):
             raise ValueError(f"order is one of {', '.join(get_args(Order))}; got '{order}'.")
-        self._check_ready()
+        self._stepper.check_mode()
         return self._run(stream, order, self._known_signature())
 
     def _run(self, stream: Iterable[Any], order: Order, signature: Signature | None) -> Iterator[Result]:
@@ -193,6 +194,7 @@ class Engine:
     @torch.inference_mode(mode=False)
     def _answered(self, items: list[Item]) -> list[Result]:
         """The answers of one batch, from its first step to its last; what the model cannot begin with fails alone."""
+        self._stepper.check_mode()
         try:
             live = self._stepper.first_of(items, len(items))
         except FAILURES:
@@ -224,12 +226,6 @@ class Engine:
     def _session(self, room: int | None, signature: Signature) -> Session:
         return Session(self._stepper, self.slots, signature, room=room, sync_every=self._sync_every, drain=self.drain,
                        watch=self._watch, clock=self._clock)
-
-    def _check_ready(self) -> None:
-        if self.model.training:
-            raise ValueError("the model has been put into training mode since the engine was made; call model.eval().")
-        if device_of(self.model) != self._stepper.device:
-            raise ValueError("the model has been moved since the engine was made; make the engine again.")
 
 
 def _check_parts(model: Any, policy: Any) -> None:

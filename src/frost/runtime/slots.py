@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from frost.core.inputs import Signature, as_inputs, mapped
 from frost.core.precision import dtype_of
@@ -85,6 +84,7 @@ class Session:
     @torch.inference_mode(mode=False)
     def advance(self) -> list[Result]:
         """One refinement step of everything that runs; the answers that have become known."""
+        self._stepper.check_mode()    # it may change in the middle of a stream
         results = self._late()
         self._fill(results)
         if self.scheduler.occupied and self._live is not None:

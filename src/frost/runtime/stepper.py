@@ -127,7 +127,6 @@ class Stepper:
         Args:
             used: rows that hold a sample.
         """
-        self._check_mode()
         with torch.no_grad(), autocast(self.precision, self.device):
             state = self.model.begin(inputs)
             before = state.hidden
@@ -150,7 +149,6 @@ class Stepper:
         Args:
             used: rows that hold a sample which is not known to have stopped.
         """
-        self._check_mode()
         before = live.state.hidden
         with torch.no_grad(), autocast(self.precision, self.device):
             state, output, score_logit = self._refine(live.state)
@@ -182,9 +180,12 @@ class Stepper:
                 failed.append((item, str(error)))
         return failed
 
-    def _check_mode(self) -> None:
+    def check_mode(self) -> None:
+        """Refuse a model that has been put into training mode or moved since the stepper was made."""
         if self.model.training:
             raise ValueError("the model has been put into training mode since the engine was made; call model.eval().")
+        if device_of(self.model) != self.device:
+            raise ValueError("the model has been moved since the engine was made; make the engine again.")
 
     def _refined(self, state: State) -> tuple[State, Tensor, Tensor]:
         state = self.model.step(state)

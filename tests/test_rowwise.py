@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from frost.core.head import RowLinear
+from frost.rowwise import RowLinear
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 13, 16, 33])
