@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
+    from frost.transfer import create
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
     from frost.zoo.registry import ModelConfig, build, named
 
 __all__ = [
-    "AtDepth", "BasicSSM", "Calibration", "Engine", "Frost", "FrostConfig", "IterativeModel", "ModelConfig",
-    "NotCalibrated", "Prediction", "QueueFull", "Recurrent", "Request", "Result", "Rule", "Run", "State", "Trajectory",
-    "Vanilla", "branch", "build", "fold", "load", "named", "save",
+    "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "IterativeModel",
+    "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent", "Regressor", "Request", "Result",
+    "Rule", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "check_batch_invariance", "create", "fold",
+    "iterate", "load", "named", "save", "stop_when", "within",
 ]
 
 _ROOMS = {
@@ -47,6 +49,7 @@ _ROOMS = {
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),
+    "frost.transfer": ("create",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),
     "frost.zoo.registry": ("ModelConfig", "build", "named"),

@@ -37,7 +37,7 @@ def channel_axis(shape: torch.Size | tuple[int, ...], channels: int, layout: Lay
     if len(shape) == 2 or layout == "tokens":
         axis, fits = -1, last
     elif layout == "maps" or len(shape) > 3:
-        axis, fits = (1, first) if layout == "maps" or first or not last else (-1, last)
+        axis, fits = 1, first
     else:
         if first and last:
             raise ValueError(f"a state of shape {tuple(shape)} may be tokens (b, n, c) or a map (b, c, n): both axes "

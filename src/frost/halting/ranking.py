@@ -96,7 +96,8 @@ def easy_and_hard(losses: Tensor, config: HaltingConfig, quality: Tensor | None 
 
     Paper choice: E and H hold (image, step) pairs, the lowest and the highest ranks of the batch–time set. With
     `pairs="samples"`, the literal text of §5.2, images are ranked by their mean rank and belong to their set at every
-    step. Wins are differences of quality, for right or wrong 1, 0 or −1: there the hard pairs are all that going on would set right, the easy ones all others.
+    step. Wins are differences of quality, 1, 0 or −1 of right and wrong: there the hard pairs are all
+    that going on would set right, the easy ones all others.
     """
     ranked = difficulty(losses.detach(), config.rank_by, quality)
     if config.rank_by == "wins":

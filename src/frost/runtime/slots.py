@@ -41,8 +41,8 @@ class Session:
         watch: is shown the signal of every input at every look, for a drift check.
     """
 
-    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, room: int | None = None, sync_every: int = 1,
-                 drain: Drain = "constant", watch: Watch | None = None,
+    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, room: int | None = None,
+                 sync_every: int = 1, drain: Drain = "constant", watch: Watch | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self.scheduler = Scheduler(slots, room)
         self._stepper, self._sync_every, self._drain, self._watch = stepper, sync_every, drain, watch

@@ -53,8 +53,8 @@ class Live:
 
     def tensors(self) -> list[Tensor]:
         """Everything with one row a sample."""
-        return [*self.state.tensors(), *self.memory, self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth,
-                self.output, self.score_logit]
+        return [*self.state.tensors(), *self.memory, self.limits, self.steps, self.values, self.is_done, self.is_bad,
+                self.depth, self.output, self.score_logit]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Live:
         """The same batch with every tensor changed."""
@@ -160,9 +160,9 @@ class Stepper:
         done = live.is_done
         is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit))
         stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
+        kept = torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output)
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
-                    torch.where(done, live.depth, steps), torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output),
-                    torch.where(done, live.score_logit, score_logit))
+                    torch.where(done, live.depth, steps), kept, torch.where(done, live.score_logit, score_logit))
 
     def first_of(self, items: Sequence[Item], rows: int) -> Live:
         """`first`, for a batch of so many rows; the last input is repeated in those that are left over."""

@@ -39,7 +39,7 @@ def unroll(model: IterativeModel, inputs: Inputs, depth: int, isolate_score: boo
                       state.context.get("mask"))
 
 
-# A state goes in tensor by tensor: `checkpoint` lets go of tensors among its arguments, and keeps a tuple of them whole.
+# A state goes in tensor by tensor: `checkpoint` lets go of tensors among its arguments, and keeps a tuple whole.
 
 def _shell(state: State) -> State:
     """The state without its tensors: what `holding` fills again."""

@@ -50,7 +50,7 @@ def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, qual
         Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
         m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = min(1, (r_i − ½) / R)
 
-    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where the `quality` (b, t) is given, its sum at T, the number of right answers.
+    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where the `quality` (b, t) is given, the right answers at T.
     The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can; the
     larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
     easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
@@ -103,8 +103,8 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
     return per_step.sum() if reduce == "sum" else per_step.mean()
 
 
-def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *, task: Task = CLASSES, label_smoothing: float = 0.0,
-              deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
+def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *, task: Task = CLASSES,
+              label_smoothing: float = 0.0, deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
               among: Literal["all", "right"] = "all", mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
@@ -112,8 +112,9 @@ def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *
 
     With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
     `deep_supervision` adds that weight times `deep_loss`; the paper has none. E and H use the plain loss, without
-    smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since it would be the mixing that is ranked: E and H are empty
-    and only the task and the loss of all steps are minimised, each image against both of its labels.
+    smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since it would be the mixing
+    that is ranked: E and H are empty and only the task and the loss of all steps are minimised, each image against both
+    of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "

@@ -38,7 +38,8 @@ def fold(model: Frost) -> BasicSSM:
     if not isinstance(model, Frost):
         raise ValueError(f"only a Frost model can be folded, got {type(model).__name__}.")
     if type(model.rule) is not Residual:
-        raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{type(model.rule).__name__}'.")
+        raise ValueError("only the residual rule folds into a BasicSSM, this model uses "
+                         f"'{model.config.rule}'.")
     if not model.head.is_linear:
         raise ValueError("only a linear head folds (Classifier, Regressor, Dense): λ^{−H} goes into its weights, and a "
                          "head of your own has no power of λ to take out.")

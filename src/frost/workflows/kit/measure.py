@@ -155,6 +155,6 @@ def _along(model: IterativeModel, batches: Iterator[Tensor]) -> Iterator[tuple[T
     for images in batches:
         trajectory: Trajectory = model(images)
         assert trajectory.states is not None
-        axis = channel_axis(trajectory.states[:, 0].shape, head.channels, "maps" if trajectory.states.ndim == 5 else "tokens")
+        axis = channel_axis(trajectory.states[:, 0].shape, head.channels, model.layout)    # type: ignore[arg-type]
         features = [normalised_pool(norm, hidden, axis) for hidden in trajectory.states.unbind(dim=1)]
         yield torch.stack(features, dim=1), trajectory.states
