@@ -59,7 +59,7 @@ def test_a_rank_among_the_right_is_divided_by_their_number():
     losses = torch.arange(1.0, 9.0)[:, None].repeat(1, 4).requires_grad_()
     hits = torch.zeros(8, 4, dtype=torch.bool)
     hits[[0, 1, 2, 6], -1] = True            # four are right at T; that one has a large loss makes no difference
-    deep_loss(losses, is_ranked=True, hits=hits).backward()
+    deep_loss(losses, is_ranked=True, quality=hits).backward()
     # u is ⅛, ⅜, ⅝, ⅞ and 1 from there on; t + 1 − 4u for t = 1 … 4
     weights = torch.tensor([[1, 1, 1, 1], [0.5, 1, 1, 1], [0, 0.5, 1, 1], [0, 0, 0.5, 1], *[[0, 0, 0, 1]] * 4])
     torch.testing.assert_close(losses.grad, weights / weights.sum())
@@ -67,7 +67,7 @@ def test_a_rank_among_the_right_is_divided_by_their_number():
 
 def test_ranked_among_the_right_when_nobody_is_right_asks_for_the_last_step():
     losses = torch.rand(3, 4, requires_grad=True)
-    deep_loss(losses, is_ranked=True, hits=torch.zeros(3, 4, dtype=torch.bool)).backward()
+    deep_loss(losses, is_ranked=True, quality=torch.zeros(3, 4, dtype=torch.bool)).backward()
     assert (losses.grad.sum(dim=1) > 0).all()
     assert (losses.grad[:, :-1] > 0).sum() == 2                                # the easiest: u = ½ at R = 1
 

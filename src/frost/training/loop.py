@@ -164,7 +164,8 @@ def _loss(team: Team, mine: Trajectory, batch: Ready, config: TrainConfig, halti
     """The loss of the whole batch, differentiable in this process's samples, and the trajectories of all."""
     targets, part, mixed = batch.targets, batch.part, batch.mixed
     settings: dict[str, Any] = {"task": task, "label_smoothing": config.label_smoothing,
-                                "deep_supervision": config.deep_supervision, "growth": config.supervision_growth, "is_ranked": config.ranked_supervision,
+                                "deep_supervision": config.deep_supervision,
+                                "growth": config.supervision_growth, "is_ranked": config.ranked_supervision,
                                 "among": config.ranked_among}
     count, own = len(targets), part.stop - part.start
     whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
