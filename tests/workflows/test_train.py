@@ -1,6 +1,7 @@
 """`frost train`: runs that end, are interrupted, killed, continued and refused; real processes and signals."""
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -322,3 +323,16 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_pa
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL, setting) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_place_that_cannot_be_written_is_told_with_what_to_do(tmp_path, monkeypatch, capsys, number):
+    def refuse(self, *_, **__):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 2
+    told = capsys.readouterr().err
+    assert f"r could not be written ({os.strerror(number)})" in told
+    assert "Choose another place" in told
+    assert "--resume" not in told

@@ -106,10 +106,7 @@ def _read(place: Path, layout: IdxLayout, name: str, shape: tuple[int, ...]) -> 
         raise ValueError(f"{folder} lacks {name}.gz; put the official file there.")
     pins = layout.pins[name]
     size = 4 + 4 * len(shape) + int(np.prod(shape))
-    if path.suffix == ".gz":
-        content = _packed_content(path, pins, size)
-    else:
-        content = read_file(path, size, pins.plain)
+    content = _packed_content(path, pins, size) if path.suffix == ".gz" else read_file(path, size, pins.plain)
     return parse_idx(content, shape, str(path)), path
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from frost import directory
 from frost.analysis.complexity import Complexity, measure
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import CHECKPOINTS, Run, load, pretrained, recalibrate, weights_hash
@@ -49,9 +50,11 @@ def calibrate(run_path: Path | str, data_folder: Path | None = None, policy: str
         raise ValueError(f"{run_path} comes with the package and is calibrated; copy {run.path} to a folder of your "
                          "own to change it.")
     check_trained_for(run, policy)
-    held_out = data_of(run, data_folder, download).validation
-    calibration = gather(run.model, held_out, policy)
-    recalibrate(run.path, calibration)
+    directory.check_writable(run.path)
+    with directory.alone_with(run.path, f"another process is calibrating {run.path}; wait for it, then try again."):
+        held_out = data_of(run, data_folder, download).validation
+        calibration = gather(run.model, held_out, policy)
+        recalibrate(run.path, calibration)
     return Calibrated(str(run.path), calibration, time.monotonic() - started)
 
 

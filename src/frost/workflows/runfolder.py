@@ -85,16 +85,11 @@ def facts_of(data: DataSet[Images]) -> dict[str, Any]:
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
     """Refuse to train where another process does; the lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:    # Windows has no such locks: there it is up to the user
-        yield
-        return
-    with (out / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(f"another process is training in {out}; wait for it, or choose another --out.") from error
+    with directory.explained(out):
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / LOCK).open("w")
+    with file:
+        directory.lock(file.fileno(), f"another process is training in {out}; wait for it, or choose another --out.")
         yield
 
 

@@ -99,8 +99,6 @@ def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data
         raise Stopped(f"interrupted while the data were read. To begin again: {shlex.join(command)}",
                       signal.SIGINT) from None
     check_fits(config.model, data)
-    if team.is_first:
-        out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         if team.is_first:
             files.enter_context(alone_in(out))
