@@ -1,5 +1,6 @@
 """The command line as a user meets it; in this process where that is the same, in real ones where it is not."""
 
+import errno
 import json
 import re
 import shutil
@@ -216,6 +217,61 @@ def test_predict_takes_a_budget_and_a_file_for_its_answers(frost, mine, tmp_path
 ])
 def test_a_mistake_with_a_run_is_one_line(frost, mine, words, part):
     assert_one_line_mistake(frost(*words), part)
+
+
+@pytest.mark.parametrize("out", [(), ("--out", "answers.csv"), ("--out", "answers.jsonl")])
+def test_predict_ends_with_a_status_that_says_whether_all_some_or_no_file_has_an_answer(frost, mine, tmp_path, out):
+    Image.new("L", (8, 8)).save(tmp_path / "good.png")
+    for name in ("bad.png", "worse.png"):
+        (tmp_path / name).write_text("no picture")
+    for number, (files, status) in enumerate(((("good.png",), 0), (("good.png", "bad.png"), 1),
+                                              (("bad.png",), 2), (("bad.png", "worse.png"), 2))):
+        words = [word.replace("answers", f"answers-{number}") for word in out]
+        assert frost("predict", mine, *files, *words).status == status
+        again = frost("predict", mine, *files, *words)
+        assert again.status == status
+        assert ("good.png" in again.stdout or "answers" in again.stdout) == (status < 2)
+    assert "Exit status: 0 if every file" in frost("predict", "--help").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["predict", "--help"], ["recipes"],
+                                   ["describe", "frost-vit-8px", "--json"]], ids=" ".join)
+def test_a_result_that_cannot_be_printed_is_one_line_with_status_one(words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - as a shell does
+        done = subprocess.run([sys.executable, "-m", "frost", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    assert done.returncode == 1
+    assert done.stderr == ("frost: the result could not be printed: No space left on device; send it somewhere "
+                           "else.\n")
+
+
+@pytest.mark.slow
+def test_warnings_that_cannot_be_told_stop_nothing(mine, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - as a shell does
+        done = subprocess.run([sys.executable, "-m", "frost", "predict", mine, "black.png", "--accuracy-loss", "0.01"],
+                              cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, text=True, check=False)
+    assert done.returncode == 0
+    assert "black.png" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_list_comes_by_a_pipe(mine, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    done = subprocess.run([sys.executable, "-m", "frost", "predict", mine, "--list", "/dev/stdin", "--json"],
+                          input="black.png\nblack.png\n", cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["rows"]) == 2
+
+
+def test_an_error_of_the_system_names_the_file_and_what_to_do(frost, monkeypatch):
+    def breaks(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "here.json")
+
+    monkeypatch.setattr("frost.workflows.describe.describe", breaks)
+    assert_one_line_mistake(frost("describe", "frost-vit-8px"), "frost: here.json: Read-only file system.",
+                            "Choose another place")
 
 
 def test_files_may_stand_before_and_behind_options():

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from frost.workflows.interrupt import Stopped, stop_wish
+from frost.workflows.progress import say
 
 AGAIN = 75       # exit status of a process that has lost another one
 GRACE = 5.0      # seconds from asking a process to end to killing it
@@ -45,8 +46,8 @@ def launch(processes: int, words: Sequence[str], retries: int = 3) -> Launched:
         if not _is_accident(statuses):
             return Launched(max(status for status in statuses if status != AGAIN), restarts)
         if restarts < retries:
-            print(f"frost: a process has died (exit statuses {', '.join(map(str, statuses))}); going on with --resume, "
-                  f"{restarts + 1} of {retries} times.", file=sys.stderr, flush=True)
+            say(f"frost: a process has died (exit statuses {', '.join(map(str, statuses))}); going on with --resume, "
+                f"{restarts + 1} of {retries} times.")
     raise ValueError(f"a process has died {retries + 1} times in a row; see what it printed, then run the same command "
                      "with --resume.")
 
