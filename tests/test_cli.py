@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from typing import NamedTuple
 
 import pytest
 from PIL import Image
 
-from frost.checkpoint import pretrained
+from frost.checkpoint import load, pretrained, save
 from frost.cli import main
 
 QUICK = ["--set", "train.epochs=1", "model.depth=3", "model.channels=16"]
@@ -86,6 +87,46 @@ def test_describe_takes_fields_with_and_without_the_group(frost):
     assert json.loads(short.stdout)["depth"] == 3
 
 
+def test_describe_takes_the_name_of_a_run(frost):
+    ours = json.loads(frost("describe", "cifar100-cpu", "--json").stdout)
+    assert (ours["run"], ours["recipe"], ours["data"], ours["depth"]) == ("cifar100-cpu", "cifar100-cpu-tuned",
+                                                                         "cifar100", 8)
+    assert ours["flops_full_depth"] == ours["flops_once"] + 8 * ours["flops_per_step"]
+    assert ours["calibration"]["policy"] == "rank"
+    assert ours["calibration"]["images"] == 5000
+    assert len(ours["validation_accuracy"]) == 8
+
+
+def test_describe_takes_the_folder_of_a_run(frost, mine, tmp_path):
+    done = frost("describe", mine)
+    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, rule residual")
+    assert "recipe digits on digits, 680 steps, seed 0" in done.stdout
+    assert "Calibrated for rule rank on 179 held-out images" in done.stdout
+    assert re.search(r"validation accuracy at full depth +98\.32 %", done.stdout)
+    (tmp_path / "frost-vit-8px").mkdir()    # a folder that happens to have a model's name
+    assert "vit-8px · 1×8×8" in frost("describe", "frost-vit-8px").stdout
+
+
+def test_describe_says_how_to_calibrate_a_run_and_what_nobody_wrote_down(frost, tmp_path):
+    run = load("digits")
+    save(tmp_path / "my run", run.model, {"model": run.config["model"]})
+    done = frost("describe", "my run")
+    assert "Not calibrated; to do so: frost calibrate 'my run'" in done.stdout
+    assert json.loads(frost("describe", "my run", "--json").stdout)["validation_accuracy"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_long_description_hears_signals(number, status):
+    words = process("describe", "vanilla-vit-8px", "--set", "model.depth=65536")
+    time.sleep(6)
+    assert words.poll() is None
+    words.send_signal(number)
+    _, errors = words.communicate(timeout=5)
+    assert words.returncode == status
+    assert "Traceback" not in errors
+
+
 MISTAKES = {
     "unknown verb": (["describ", "x"], ["no verb 'describ'", "Did you mean 'describe'?"]),
     "unknown model": (["describe", "frost-vit-b61"], ["Did you mean 'frost-vit-b16'?"]),
@@ -96,7 +137,17 @@ MISTAKES = {
     "H below 0": (["demo", "--set", "model.hurst=-0.5"], ["hurst must lie in [0, 1]"]),
     "wrong channels": (["demo", "--set", "model.image_channels=3"], ["1×8×8 images"]),
     "too few classes": (["demo", "--set", "model.classes=5"], ["10 classes"]),
-    "no model": (["describe"], ["required: MODEL"]),
+    "no model": (["describe"], ["required: MODEL|RUN"]),
+    "absurd depth": (["describe", "frost-vit-b16", "--set", f"model.depth={10**14}"], ["at most 65536"]),
+    "absurd batch": (["demo", "--set", "train.batch=1000000000"], ["batch must be at most 65,536"]),
+    "negative seed of a bench": (["bench", "frost-vit-8px", "--seed", "-5"], ["--seed must be at least 0", "got -5"]),
+    "huge seed of a bench": (["bench", "frost-vit-8px", "--seed", str(2**70)], ["--seed must be"]),
+    "no rounds": (["bench", "frost-vit-8px", "--rounds", "0"], ["--rounds must be at least 1"]),
+    "absurd batch of a bench": (["bench", "frost-vit-8px", "--batch", "1", "1000000000"],
+                                ["--batch must be at least 1 and at most 65,536"]),
+    "too many processes": (["launch", "-n", "1000000", "train", "digits"], ["-n must be at least 1 and at most 1024"]),
+    "settings for a run": (["describe", "digits", "--set", "model.depth=3"], ["--set changes a named model"]),
+    "neither model nor run": (["describe", "digit"], ["no model or run 'digit'", "Did you mean 'digits'?"]),
     "unknown option": (["demo", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
     "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
     "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),

@@ -170,8 +170,11 @@ def _analyze(arguments: argparse.Namespace) -> Answer:
 
 
 def _describe(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.describe import as_json, as_text, describe
+    from frost.workflows.describe import as_json, as_text, describe, describe_run, is_run, run_json, run_text
 
+    if is_run(arguments.model):
+        facts = describe_run(arguments.model, arguments.assignments)
+        return Answer(run_json(facts), run_text(facts))
     ours, paper, config = describe(arguments.model, arguments.assignments)
     return Answer(as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config))
 
@@ -193,7 +196,8 @@ VERBS = {
                     options.analyze_options, False),
     "reproduce": Verb("every table and figure of the paper, beside the paper's numbers", _reproduce,
                       options.reproduce_options, False),
-    "describe": Verb("parameters, FLOPs once per image and per step", _describe, options.describe_options),
+    "describe": Verb("parameters and FLOPs of a model or a run, once per image and per step", _describe,
+                     options.describe_options),
 }
 
 

@@ -110,5 +110,6 @@ def analyze_options(words: argparse.ArgumentParser) -> None:
 
 def describe_options(words: argparse.ArgumentParser) -> None:
     """Of `frost describe`."""
-    words.add_argument("model", metavar="MODEL",
-                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
+    words.add_argument("model", metavar="MODEL|RUN",
+                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px; or folder or name of a "
+                            "run")

@@ -6,6 +6,7 @@ by which is right more often at three depths when each half of them is judged wi
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,6 +101,11 @@ def _worth(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) 
     depths = stops_at(values, thresholds)
     line = np.interp(depths.mean(), np.arange(1, hits.shape[1] + 1), hits.mean(axis=0))
     return float(hits[np.arange(len(hits)), depths - 1].mean() - line)
+
+
+def command_for(path: Path) -> str:
+    """The command that calibrates a run, to be typed as it stands."""
+    return shlex.join(["frost", "calibrate", str(path)])
 
 
 def check_policy(policy: str) -> None:

@@ -20,6 +20,7 @@ from frost.workflows.interrupt import Stopped, stop_wish
 from frost.workflows.progress import say
 
 AGAIN = 75       # exit status of a process that has lost another one
+MOST_PROCESSES = 1024    # beyond it a typing mistake is likelier than a machine
 GRACE = 5.0      # seconds from asking a process to end to killing it
 LOOKS = 0.1      # seconds between two looks at the processes
 
@@ -33,8 +34,8 @@ class Launched(NamedTuple):
 
 def launch(processes: int, words: Sequence[str], retries: int = 3) -> Launched:
     """Run `frost WORDS` in several processes until they end well, or have died more often than `retries`."""
-    if processes < 1:
-        raise ValueError(f"-n must be at least 1, got {processes}.")
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise ValueError(f"-n must be at least 1 and at most {MOST_PROCESSES}, got {processes}.")
     if retries < 0:
         raise ValueError(f"--retries must not be negative, got {retries}.")
     if not words or words[0] != "train":

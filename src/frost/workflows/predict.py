@@ -26,12 +26,12 @@ from frost.halting.policy import Policy, Rule
 from frost.report.tables import percent, table
 from frost.runtime.engine import Engine, Request
 from frost.runtime.stepper import Result
-from frost.training.settings import LARGEST_BATCH
 from frost.workflows.answerfile import AnswerFile
 from frost.workflows.budget import Budget, policy_of
 from frost.workflows.evaluate import is_calibrated, shown
 from frost.workflows.filelist import Unseen, asked_files, count_files
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
+from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig
 
@@ -85,8 +85,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
         listed: a file with one path a line, for more files than a command line takes.
     """
     started = time.monotonic()
-    if not 1 <= batch <= LARGEST_BATCH:
-        raise ValueError(f"--batch must be at least 1 and at most {LARGEST_BATCH:,}, got {batch}.")
+    check_between("--batch", batch, 1, LARGEST_BATCH)
     run = load(run_path)
     policy = policy_of(run, budget)
     rows: list[Seen | Unseen] = []
