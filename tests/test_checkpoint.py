@@ -7,7 +7,7 @@ import torch
 from conftest import small_frost
 from frost.checkpoint import CALIBRATION, CONFIG, WEIGHTS, check_destination, load, save, weights_hash
 from frost.config import to_dict
-from frost.directory import MANIFEST, manifest_bytes
+from frost.directory import MANIFEST, facts_of, manifest_bytes
 from frost.halting.calibration import Calibration
 from frost.recipes import recipe
 from frost.zoo.registry import build
@@ -255,3 +255,16 @@ def test_the_hash_sees_every_change():
     with torch.no_grad():
         model.scale.raw.add_(1e-6)
     assert weights_hash(model) != before
+
+
+def test_a_calibration_of_another_depth_is_refused(run):
+    path, _ = run
+    config = json.loads((path / CONFIG).read_text())
+    config["model"]["depth"] = 9
+    (path / CONFIG).write_text(json.dumps(config))
+    manifest = json.loads((path / MANIFEST).read_text())
+    manifest["files"][CONFIG] = facts_of(path / CONFIG)
+    (path / MANIFEST).write_bytes(manifest_bytes(manifest))
+    with pytest.raises(ValueError, match=r"belongs to a model of depth 8; make it again"):
+        load(path)
+    assert load(path, with_calibration=False).model.depth == 9

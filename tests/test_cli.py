@@ -1,17 +1,19 @@
 """The command line as a user meets it; in this process where that is the same, in real ones where it is not."""
 
+import errno
 import json
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from typing import NamedTuple
 
 import pytest
 from PIL import Image
 
-from frost.checkpoint import pretrained
+from frost.checkpoint import load, pretrained, save
 from frost.cli import main
 
 QUICK = ["--set", "train.epochs=1", "model.depth=3", "model.channels=16"]
@@ -85,6 +87,46 @@ def test_describe_takes_fields_with_and_without_the_group(frost):
     assert json.loads(short.stdout)["depth"] == 3
 
 
+def test_describe_takes_the_name_of_a_run(frost):
+    ours = json.loads(frost("describe", "cifar100-cpu", "--json").stdout)
+    assert (ours["run"], ours["recipe"], ours["data"], ours["depth"]) == ("cifar100-cpu", "cifar100-cpu-tuned",
+                                                                         "cifar100", 8)
+    assert ours["flops_full_depth"] == ours["flops_once"] + 8 * ours["flops_per_step"]
+    assert ours["calibration"]["policy"] == "rank"
+    assert ours["calibration"]["images"] == 5000
+    assert len(ours["validation_accuracy"]) == 8
+
+
+def test_describe_takes_the_folder_of_a_run(frost, mine, tmp_path):
+    done = frost("describe", mine)
+    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, rule residual")
+    assert "recipe digits on digits, 680 steps, seed 0" in done.stdout
+    assert "Calibrated for rule rank on 179 held-out images" in done.stdout
+    assert re.search(r"validation accuracy at full depth +98\.32 %", done.stdout)
+    (tmp_path / "frost-vit-8px").mkdir()    # a folder that happens to have a model's name
+    assert "vit-8px · 1×8×8" in frost("describe", "frost-vit-8px").stdout
+
+
+def test_describe_says_how_to_calibrate_a_run_and_what_nobody_wrote_down(frost, tmp_path):
+    run = load("digits")
+    save(tmp_path / "my run", run.model, {"model": run.config["model"]})
+    done = frost("describe", "my run")
+    assert "Not calibrated; to do so: frost calibrate 'my run'" in done.stdout
+    assert json.loads(frost("describe", "my run", "--json").stdout)["validation_accuracy"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_long_description_hears_signals(number, status):
+    words = process("describe", "vanilla-vit-8px", "--set", "model.depth=65536")
+    time.sleep(6)
+    assert words.poll() is None
+    words.send_signal(number)
+    _, errors = words.communicate(timeout=5)
+    assert words.returncode == status
+    assert "Traceback" not in errors
+
+
 MISTAKES = {
     "unknown verb": (["describ", "x"], ["no verb 'describ'", "Did you mean 'describe'?"]),
     "unknown model": (["describe", "frost-vit-b61"], ["Did you mean 'frost-vit-b16'?"]),
@@ -95,7 +137,17 @@ MISTAKES = {
     "H below 0": (["demo", "--set", "model.hurst=-0.5"], ["hurst must lie in [0, 1]"]),
     "wrong channels": (["demo", "--set", "model.image_channels=3"], ["1×8×8 images"]),
     "too few classes": (["demo", "--set", "model.classes=5"], ["10 classes"]),
-    "no model": (["describe"], ["required: MODEL"]),
+    "no model": (["describe"], ["required: MODEL|RUN"]),
+    "absurd depth": (["describe", "frost-vit-b16", "--set", f"model.depth={10**14}"], ["at most 65536"]),
+    "absurd batch": (["demo", "--set", "train.batch=1000000000"], ["batch must be at most 65,536"]),
+    "negative seed of a bench": (["bench", "frost-vit-8px", "--seed", "-5"], ["--seed must be at least 0", "got -5"]),
+    "huge seed of a bench": (["bench", "frost-vit-8px", "--seed", str(2**70)], ["--seed must be"]),
+    "no rounds": (["bench", "frost-vit-8px", "--rounds", "0"], ["--rounds must be at least 1"]),
+    "absurd batch of a bench": (["bench", "frost-vit-8px", "--batch", "1", "1000000000"],
+                                ["--batch must be at least 1 and at most 65,536"]),
+    "too many processes": (["launch", "-n", "1000000", "train", "digits"], ["-n must be at least 1 and at most 1024"]),
+    "settings for a run": (["describe", "digits", "--set", "model.depth=3"], ["--set changes a named model"]),
+    "neither model nor run": (["describe", "digit"], ["no model or run 'digit'", "Did you mean 'digits'?"]),
     "unknown option": (["demo", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
     "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
     "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),
@@ -216,6 +268,61 @@ def test_predict_takes_a_budget_and_a_file_for_its_answers(frost, mine, tmp_path
 ])
 def test_a_mistake_with_a_run_is_one_line(frost, mine, words, part):
     assert_one_line_mistake(frost(*words), part)
+
+
+@pytest.mark.parametrize("out", [(), ("--out", "answers.csv"), ("--out", "answers.jsonl")])
+def test_predict_ends_with_a_status_that_says_whether_all_some_or_no_file_has_an_answer(frost, mine, tmp_path, out):
+    Image.new("L", (8, 8)).save(tmp_path / "good.png")
+    for name in ("bad.png", "worse.png"):
+        (tmp_path / name).write_text("no picture")
+    for number, (files, status) in enumerate(((("good.png",), 0), (("good.png", "bad.png"), 1),
+                                              (("bad.png",), 2), (("bad.png", "worse.png"), 2))):
+        words = [word.replace("answers", f"answers-{number}") for word in out]
+        assert frost("predict", mine, *files, *words).status == status
+        again = frost("predict", mine, *files, *words)
+        assert again.status == status
+        assert ("good.png" in again.stdout or "answers" in again.stdout) == (status < 2)
+    assert "Exit status: 0 if every file" in frost("predict", "--help").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["predict", "--help"], ["recipes"],
+                                   ["describe", "frost-vit-8px", "--json"]], ids=" ".join)
+def test_a_result_that_cannot_be_printed_is_one_line_with_status_one(words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - as a shell does
+        done = subprocess.run([sys.executable, "-m", "frost", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    assert done.returncode == 1
+    assert done.stderr == ("frost: the result could not be printed: No space left on device; send it somewhere "
+                           "else.\n")
+
+
+@pytest.mark.slow
+def test_warnings_that_cannot_be_told_stop_nothing(mine, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - as a shell does
+        done = subprocess.run([sys.executable, "-m", "frost", "predict", mine, "black.png", "--accuracy-loss", "0.01"],
+                              cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, text=True, check=False)
+    assert done.returncode == 0
+    assert "black.png" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_list_comes_by_a_pipe(mine, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    done = subprocess.run([sys.executable, "-m", "frost", "predict", mine, "--list", "/dev/stdin", "--json"],
+                          input="black.png\nblack.png\n", cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["rows"]) == 2
+
+
+def test_an_error_of_the_system_names_the_file_and_what_to_do(frost, monkeypatch):
+    def breaks(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "here.json")
+
+    monkeypatch.setattr("frost.workflows.describe.describe", breaks)
+    assert_one_line_mistake(frost("describe", "frost-vit-8px"), "frost: here.json: Read-only file system.",
+                            "Choose another place")
 
 
 def test_files_may_stand_before_and_behind_options():

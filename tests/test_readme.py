@@ -51,3 +51,16 @@ def test_every_page_links_to_what_exists():
     for page in [*PAGES, *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_in_the_text_work_as_they_stand(page):
+    """`frost.a.b` is reached by `import frost`, or is a module; an import in the text can be typed."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for dotted in set(re.findall(r"`(frost(?:\.\w+)+)", text)):
+        code = f"import frost\ntry:\n    {dotted}\nexcept AttributeError:\n    import {dotted}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page.name}: {dotted}"
+    for line in set(re.findall(r"`(from frost[\w.]* import \w+)`", text)):
+        done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page.name}: {line}"

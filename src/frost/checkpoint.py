@@ -183,8 +183,7 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
     """
     path = locate(path)
-    manifest = _verified_or_offered(path)
-    config = directory.read_json(path / CONFIG)
+    manifest, config = _verified_or_offered(path), directory.read_json(path / CONFIG)
     if model is None:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
@@ -197,8 +196,9 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
     name = _calibration_in(manifest)
     if name is not None and with_calibration:
         calibration = Calibration.from_dict(directory.read_json(path / name))
-        if calibration.weights_hash != weights_hash(model):
-            raise ValueError(f"{path / name} belongs to other weights; make it again: frost calibrate {path}.")
+        if (calibration.weights_hash, calibration.depth) != (weights_hash(model), model.depth):
+            other = "other weights" if calibration.depth == model.depth else f"a model of depth {calibration.depth}"
+            raise ValueError(f"{path / name} belongs to {other}; make it again: frost calibrate {path}.")
     model.calibration = calibration
     return Run(path, model, calibration, config)
 

@@ -1,13 +1,12 @@
 """The command line: parses, calls a workflow, prints; no logic.
 
 Results go to stdout, progress to stderr. A user's mistake is one line and exit status 2; set FROST_TRACEBACK=1 to see
-where it came from.
+where it came from. Results that cannot be printed are one line and exit status 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import json
 import os
@@ -20,8 +19,15 @@ from typing import Any, NamedTuple, NoReturn
 from frost import options
 from frost.config import suggest
 from frost.core.pages import keep_pages
+from frost.workflows.progress import say
 
-Answer = tuple[dict[str, Any], str]   # the object for --json, and the text for a person
+
+class Answer(NamedTuple):
+    """What a verb has to say."""
+
+    as_json: dict[str, Any]    # the object for --json
+    as_text: str               # the same for a person
+    status: int = 0
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -30,6 +36,13 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with status 2."""
         self.exit(2, f"{self.prog}: {message} (try: {self.prog} --help)\n")
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, and leave with status 1 if that cannot be done."""
+        if file is not None:
+            super().print_help(file)
+        elif status := _printed(self.format_help().rstrip("\n")):
+            self.exit(status)
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
         """Files may stand behind options, too; argparse before Python 3.13 takes an open list of words once only."""
@@ -73,7 +86,7 @@ def _demo(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.demo import run_demo, text
 
     result = run_demo(override(recipe("digits"), arguments.assignments), arguments.out)
-    return result.to_json(), text(result)
+    return Answer(result.to_json(), text(result))
 
 
 def _train(arguments: argparse.Namespace) -> Answer:
@@ -85,7 +98,7 @@ def _train(arguments: argparse.Namespace) -> Answer:
     result = train(config, arguments.out, data_folder=arguments.data, resume=arguments.resume,
                    download=arguments.download, tensorboard=arguments.tensorboard, source=arguments.source,
                    command=("frost", *arguments.words))
-    return result.to_json(), text(result)
+    return Answer(result.to_json(), text(result))
 
 
 def _launch(arguments: argparse.Namespace) -> Answer:
@@ -94,13 +107,13 @@ def _launch(arguments: argparse.Namespace) -> Answer:
     result = launch(arguments.processes, arguments.command, arguments.retries)
     if result.status:
         raise SystemExit(result.status)
-    return result._asdict(), f"All processes have ended well; restarts: {result.restarts}."
+    return Answer(result._asdict(), f"All processes have ended well; restarts: {result.restarts}.")
 
 
 def _recipes(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.recipes import as_json, as_text
 
-    return as_json(), as_text()
+    return Answer(as_json(), as_text())
 
 
 def _evaluate(arguments: argparse.Namespace) -> Answer:
@@ -108,7 +121,7 @@ def _evaluate(arguments: argparse.Namespace) -> Answer:
 
     result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
                       arguments.policy)
-    return as_json(result), text(result)
+    return Answer(as_json(result), text(result))
 
 
 def _predict(arguments: argparse.Namespace) -> Answer:
@@ -118,14 +131,14 @@ def _predict(arguments: argparse.Namespace) -> Answer:
     budget = Budget(arguments.quantile, arguments.mean_depth, arguments.accuracy_loss, arguments.depth)
     result = predict(arguments.run, arguments.files, budget, batch=arguments.batch, out=arguments.out,
                      listed=arguments.listed)
-    return as_json(result), text(result)
+    return Answer(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
 
 
 def _calibrate(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.calibrate import as_json, calibrate, text
 
     result = calibrate(arguments.run, arguments.data, arguments.policy, arguments.download)
-    return as_json(result), text(result)
+    return Answer(as_json(result), text(result))
 
 
 def _bench(arguments: argparse.Namespace) -> Answer:
@@ -133,7 +146,7 @@ def _bench(arguments: argparse.Namespace) -> Answer:
 
     result = bench(arguments.model, arguments.batch, arguments.precision, arguments.mean_depth, arguments.executor,
                    arguments.rounds, arguments.seed)
-    return as_json(result), text(result)
+    return Answer(as_json(result), text(result))
 
 
 def _reproduce(arguments: argparse.Namespace) -> Answer:
@@ -143,24 +156,27 @@ def _reproduce(arguments: argparse.Namespace) -> Answer:
     scale = scale_of(arguments.scale)
     if arguments.plan:
         what = kit.plan(scale, arguments.out, arguments.data, arguments.only)
-        return kit.plan_json(what), kit.plan_text(what)
+        return Answer(kit.plan_json(what), kit.plan_text(what))
     result = kit.reproduce(scale, arguments.out, arguments.data, arguments.only, arguments.resume,
                            ("frost", *arguments.words))
-    return result.results, kit.text(result)
+    return Answer(result.results, kit.text(result))
 
 
 def _analyze(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.analyze import analyze, as_json, text
 
     result = analyze(arguments.run, arguments.data, arguments.download)
-    return as_json(result), text(result)
+    return Answer(as_json(result), text(result))
 
 
 def _describe(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.describe import as_json, as_text, describe
+    from frost.workflows.describe import as_json, as_text, describe, describe_run, is_run, run_json, run_text
 
+    if is_run(arguments.model):
+        facts = describe_run(arguments.model, arguments.assignments)
+        return Answer(run_json(facts), run_text(facts))
     ours, paper, config = describe(arguments.model, arguments.assignments)
-    return as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config)
+    return Answer(as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config))
 
 
 VERBS = {
@@ -180,7 +196,8 @@ VERBS = {
                     options.analyze_options, False),
     "reproduce": Verb("every table and figure of the paper, beside the paper's numbers", _reproduce,
                       options.reproduce_options, False),
-    "describe": Verb("parameters, FLOPs once per image and per step", _describe, options.describe_options),
+    "describe": Verb("parameters and FLOPs of a model or a run, once per image and per step", _describe,
+                     options.describe_options),
 }
 
 
@@ -196,27 +213,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.words = words
     if arguments.version:
         from importlib.metadata import version
-        print(f"frost {version('frost-ssm')}")
-        return 0
+        return _printed(f"frost {version('frost-ssm')}")
     if arguments.verb is None:
         parser().print_help()
         return 0
     keep_pages()
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"frost: {message}.", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: say(f"frost: {message}.")
         return _carried_out(VERBS[arguments.verb], arguments)
 
 
 def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     """Call the workflow, print its answer, and turn what may go wrong into an exit status."""
     try:
-        as_json, as_text = verb.action(arguments)
+        answer = verb.action(arguments)
+        words = json.dumps(answer.as_json, allow_nan=False) if arguments.json else answer.as_text
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "status", 130), of_all=True)
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
-        return _complain(str(error), 2, of_all=isinstance(error, FloatingPointError))
+        return _complain(_sentence(error), 2, of_all=isinstance(error, FloatingPointError))
     except Exception as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
@@ -226,11 +243,27 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
         return _complain(f"{type(error).__name__}: {first} (FROST_TRACEBACK=1 shows where)", 1)
     if _rank() > 0:
         return 0    # the first process speaks for all
+    return _printed(words) or answer.status
+
+
+def _printed(words: str) -> int:
+    """Print a result; the exit status says whether it could be."""
     try:
-        print(json.dumps(as_json, allow_nan=False) if arguments.json else as_text, flush=True)
-    except BrokenPipeError:
+        print(words, flush=True)
+    except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - keeps the interpreter's last flush quiet
+        if not isinstance(error, BrokenPipeError):
+            return _complain(f"the result could not be printed: {error.strerror}; send it somewhere else.", 1)
     return 0
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong; of a system's error, with the file's name and what to do, instead of a number."""
+    if not isinstance(error, OSError) or error.strerror is None or error.filename is None:
+        return str(error)
+    from frost.directory import FORBIDDEN, FULL, advice
+
+    return f"{error.filename}: {error.strerror}." + (f" {advice(error)}" if error.errno in FULL + FORBIDDEN else "")
 
 
 def _rank() -> int:
@@ -244,6 +277,5 @@ def _complain(sentence: str, status: int, of_all: bool = False) -> int:
     rank = _rank()
     if of_all and rank > 0:
         return status
-    with contextlib.suppress(OSError, ValueError):
-        print(f"frost: {f'process {rank}: ' if rank else ''}{sentence}", file=sys.stderr)
+    say(f"frost: {f'process {rank}: ' if rank else ''}{sentence}")
     return status

@@ -1,14 +1,16 @@
 """A directory that is whole or not there: built aside, sealed by a manifest, renamed once, verified when read.
 
 The manifest lists size and SHA-256 of each file, and its own, and is written last; every file is on disk before the
-rename.
+rename. Here are also the lock that keeps two processes apart, and what to do when a write fails.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +23,9 @@ from safetensors import SafetensorError
 MANIFEST = "MANIFEST.json"
 FORMAT = 2
 LARGEST_JSON = 64 * 2**20
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG,
+             errno.ELOOP)
 
 
 @contextmanager
@@ -41,8 +46,55 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise OSError(f"{path} could not be written ({reason}); what was saved before is whole. Make room, then go on "
-                      "with --resume.") from error
+        raise OSError(f"{path} could not be written ({reason}); what was saved before is whole. {advice(error)}"
+                      ) from error
+
+
+def advice(error: BaseException) -> str:
+    """What to do about a write that failed, by the system's number for it."""
+    number = getattr(error, "errno", None)
+    if number is None:    # safetensors tells it in words only
+        told = re.search(r"os error (\d+)", str(error))
+        number = int(told[1]) if told else None
+    if number in FULL:
+        return "Make room, then run the same command again; a training goes on with --resume."
+    if number in FORBIDDEN:
+        return "Choose another place, or see to its permissions."
+    return "See to the disk, then run the same command again; a training goes on with --resume."
+
+
+def lock(descriptor: int, sentence: str) -> None:
+    """Refuse, with this sentence, a file or folder that another process has locked; closing it unlocks it."""
+    try:
+        import fcntl
+    except ImportError:    # Windows has no such locks: there it is up to the user
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(sentence) from error
+    except OSError:
+        return    # a file system without locks: as on Windows
+
+
+@contextmanager
+def alone_with(folder: Path, sentence: str) -> Iterator[None]:
+    """Lock a folder itself, which leaves no file in it, while the block runs."""
+    if os.name == "nt":
+        yield    # a folder cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock(descriptor, sentence)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that takes no files, before long work whose result belongs there."""
+    with explained(folder), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def seal(folder: Path, facts: Mapping[str, Any]) -> None:

@@ -53,7 +53,10 @@ def predict_options(words: argparse.ArgumentParser) -> None:
     """Of `frost predict`."""
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
     words.add_argument("files", type=Path, nargs="*", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
-    words.add_argument("--list", type=Path, metavar="FILE", dest="listed", help="a file with one path a line")
+    words.epilog = ("Exit status: 0 if every file has an answer, 1 if some have none, 2 if none has one or the command "
+                    "is mistaken; the same with --out, where lines of an earlier run count as well.")
+    words.add_argument("--list", type=Path, metavar="FILE", dest="listed",
+                       help="a file with one path a line, or a pipe such as /dev/stdin")
     words.add_argument("--out", type=Path, metavar="FILE",
                        help="write answers to a .csv or .jsonl file as they come; if it is there, go on from it")
     budget = words.add_mutually_exclusive_group()
@@ -107,5 +110,6 @@ def analyze_options(words: argparse.ArgumentParser) -> None:
 
 def describe_options(words: argparse.ArgumentParser) -> None:
     """Of `frost describe`."""
-    words.add_argument("model", metavar="MODEL",
-                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px")
+    words.add_argument("model", metavar="MODEL|RUN",
+                       help="for instance frost-vit-b16, vanilla-resnet50, basic-ssm-vit-32px; or folder or name of a "
+                            "run")

@@ -27,7 +27,7 @@ def test_where_it_does_not_the_user_has_to():
 
 
 @pytest.mark.parametrize(("shape", "layout"), [((2, 4), "auto"), ((2, 9, 4), "auto"), ((2, 4, 8, 8), "auto"),
-                                               ((2, 4, 4, 5), "auto"),                                               ((2, 9, 5), "maps"), ((2, 5, 9), "tokens")])
+                                               ((2, 4, 4, 5), "auto"), ((2, 9, 5), "maps"), ((2, 5, 9), "tokens")])
 def test_a_state_without_the_channels_is_refused(shape, layout):
     with pytest.raises(ValueError, match="must give 5 channels"):
         channel_axis(shape, 5, layout)

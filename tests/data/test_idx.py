@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 import shutil
 
 import numpy as np
@@ -80,7 +81,22 @@ def test_an_array_is_read_behind_its_header():
     assert np.array_equal(parse_idx(b"\0\0\x08\x01\0\0\0\x02ab", (2,), "that"), np.frombuffer(b"ab", np.uint8))
 
 
-def test_the_packed_files_of_both_sets_are_pinned():
+def test_the_files_of_both_sets_are_pinned_packed_and_not():
     for layout in (MNIST, FASHION_MNIST):
-        assert [len(pins.packed) for pins in layout.pins.values()] == [64] * 4
+        assert [len(pin) for pins in layout.pins.values() for pin in pins] == [64] * 8
         assert len(layout.classes) == 10
+
+
+def test_a_file_that_another_gzip_has_packed_is_known_by_what_is_inside(small_set):
+    folder, layout = small_set("idx")
+    expected = load_idx(folder, layout)
+    contents = {path.stem: gzip.decompress(path.read_bytes()) for path in folder.iterdir()}
+    layout = layout._replace(pins={name: pins._replace(plain=hashlib.sha256(contents[name]).hexdigest())
+                                   for name, pins in layout.pins.items()})
+    for name, content in contents.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content, 1, mtime=0))
+    assert torch.equal(load_idx(folder, layout).train.images, expected.train.images)
+    changed = contents[IMAGES][:-1] + bytes([contents[IMAGES][-1] ^ 1])
+    (folder / f"{IMAGES}.gz").write_bytes(gzip.compress(changed))
+    with pytest.raises(ValueError, match=rf"{IMAGES}\.gz is not the official file"):
+        load_idx(folder, layout)

@@ -1,6 +1,8 @@
 """A run gets a new calibration in one rename; what it cannot answer is refused."""
 
+import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -12,7 +14,7 @@ from frost.analysis.traces import Traces
 from frost.checkpoint import load, pretrained, save
 from frost.config import to_dict
 from frost.data.digits import load_digits
-from frost.directory import facts_of, manifest_bytes
+from frost.directory import alone_with, facts_of, manifest_bytes
 from frost.workflows.calibrate import as_json, calibrate, prefers_per_step, text
 from frost.zoo.registry import SIZES, build
 
@@ -145,3 +147,19 @@ def test_thresholds_for_each_step_are_preferred_where_they_pay():
     assert prefers_per_step(traces, "rank")
     small = Traces(outputs[:20], torch.ones(20, dtype=torch.long), {"rank": torch.from_numpy(values[:20])})
     assert not prefers_per_step(small, "rank")
+
+
+def test_two_processes_do_not_calibrate_one_run(run):
+    with alone_with(run, "taken"), pytest.raises(ValueError, match="another process is calibrating"):
+        calibrate(run)
+    calibrate(run)
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(run, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("frost.workflows.calibrate.gather", lambda *_: pytest.fail("measured in vain"))
+    with pytest.raises(OSError, match=r"Read-only file system.*Choose another place"):
+        calibrate(run)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,8 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.bench import bench
+from frost.workflows.budget import Budget, policy_of
 from frost.workflows.calibrate import calibrate
 from frost.workflows.evaluate import as_json, evaluate, rule_at, text
 from frost.zoo.registry import SIZES, build
@@ -256,3 +259,14 @@ def test_a_run_calibrated_for_a_rule_of_states_is_measured(tmp_path):
     path = saved(tmp_path / "run", classes=list("0123456789"))
     calibrate(path, policy="residual")
     assert {row["policy"] for row in as_json(evaluate(path, None))["rows"]} == {"residual"}
+
+
+def test_the_hint_for_a_run_without_calibration_can_be_typed_as_it_stands(tmp_path):
+    config = replace(SIZES["resnet-8px"], depth=2)
+    path = tmp_path / "my run"
+    save(path, build(config), {"model": to_dict(config), "data": "digits"})
+    for ask in (lambda: evaluate(path, quantiles=[0.5]), lambda: bench(path),
+                lambda: policy_of(load(path), Budget(mean_depth=1.5))):
+        with pytest.raises(ValueError, match="no calibration") as told:
+            ask()
+        assert shlex.split(str(told.value))[-3:] == ["frost", "calibrate", str(path)]

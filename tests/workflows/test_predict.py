@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from frost.checkpoint import load, save, weights_hash
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
+from frost.workflows.answerfile import AnswerFile
 from frost.workflows.budget import Budget
 from frost.workflows.calibrate import calibrate
 from frost.workflows.predict import Seen, Unseen, as_json, predict, text
@@ -172,7 +174,7 @@ def test_the_json_is_plain(run, files, broken):
     result = predict(run, [files[0], broken], Budget(quantile=1.0), batch=2)
     printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert set(printed) == {"run", "depth", "quantile", "budget", "threshold", "images", "failed", "mean_depth", "rows",
-                            "out", "before", "has_drifted", "seconds"}
+                            "out", "before", "failed_before", "has_drifted", "seconds"}
     assert set(printed["rows"][0]) == {"file", "label", "class", "confidence", "depth", "score"}
     assert set(printed["rows"][1]) == {"file", "error"}
     assert (printed["images"], printed["mean_depth"], printed["threshold"]) == (1, 5.0, None)
@@ -232,8 +234,14 @@ def test_a_model_that_diverged_gives_no_answer(files, tmp_path):
 def test_nothing_to_predict_is_an_error(run):
     with pytest.raises(ValueError, match="at least one image"):
         predict(run, [])
-    with pytest.raises(ValueError, match="batch must be at least 1"):
-        predict(run, [Path("x.png")], batch=0)
+    with pytest.raises(ValueError, match="nothing to predict"):
+        predict(run, [], listed=Path(os.devnull))
+
+
+@pytest.mark.parametrize("batch", [0, -1, 2**16 + 1, 10**9])
+def test_a_batch_has_limits_that_hold_before_anything_is_allocated(batch):
+    with pytest.raises(ValueError, match="--batch must be at least 1 and at most 65,536"):
+        predict("not even looked for", [Path("x.png")], batch=batch)
 
 
 @pytest.fixture(scope="module")
@@ -328,6 +336,61 @@ def test_a_list_of_files(run, files, tmp_path):
     assert predict(run, [], batch=4, listed=listed).rows == predict(run, files[:5], batch=4).rows
     with pytest.raises(ValueError, match="one path a line"):
         predict(run, [], listed=tmp_path / "nowhere.txt")
+
+
+def test_a_list_that_can_be_read_once_only_is_answered(run, files, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text("\n".join(map(str, files[:5]))))
+    writer.start()
+    rows = predict(run, [], batch=4, listed=tmp_path / "pipe", out=tmp_path / "answers.csv")
+    writer.join()
+    assert rows.images == 5
+    assert [row["file"] for row in read_answers(tmp_path / "answers.csv")] == [str(file) for file in files[:5]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_one_file_of_answers_has_one_writer(run, files, tmp_path, suffix):
+    out = tmp_path / f"answers.{suffix}"
+    origin = {"run": str(run)}
+    with AnswerFile(out, origin), pytest.raises(ValueError, match="another process is writing"):
+        AnswerFile(out, origin)
+    with AnswerFile(out, origin):
+        pass
+
+
+@pytest.mark.slow
+def test_two_processes_with_one_out_leave_one_answer_a_file(run, files, tmp_path):
+    listed, out = tmp_path / "list.txt", tmp_path / "answers.csv"
+    listed.write_text("\n".join(map(str, files * 20)))
+    command = [sys.executable, "-m", "frost", "predict", str(run), "--list", str(listed), "--out", str(out)]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "OMP_NUM_THREADS": "1"}) for _ in range(2)]
+    said = [process.communicate(timeout=100)[1] for process in both]
+    statuses = sorted(process.returncode for process in both)
+    assert statuses in ([0, 2], [0, 0])    # refused, or begun when the first had ended
+    assert statuses == [0, 0] or any("another process is writing" in words for words in said)
+    assert [row["file"] for row in read_answers(out)] == [str(file) for file in files * 20]
+
+
+def test_an_empty_file_is_as_good_as_none(run, files, tmp_path):
+    (tmp_path / "answers.csv").touch()
+    assert predict(run, files[:1], batch=1, out=tmp_path / "answers.csv").images == 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_files_without_an_answer_are_remembered(run, files, broken, tmp_path, suffix):
+    out = tmp_path / f"answers.{suffix}"
+    predict(run, [broken, files[0]], batch=2, out=out)
+    again = predict(run, [broken, files[0], files[1]], batch=2, out=out)
+    assert (again.before, again.failed_before, again.images, again.failed) == (2, 1, 1, 0)
+
+
+def test_if_no_file_can_be_read_that_is_an_error_with_a_file_for_answers_too(run, broken, tmp_path):
+    out = tmp_path / "answers.csv"
+    for _ in range(2):    # also when all was done before
+        with pytest.raises(ValueError, match=r"none of 1 files gave an answer; .*answers\.csv says why"):
+            predict(run, [broken], batch=1, out=out)
+        assert len(read_answers(out)) == 1
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

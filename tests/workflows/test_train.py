@@ -1,9 +1,11 @@
 """`frost train`: runs that end, are interrupted, killed, continued and refused; real processes and signals."""
 
 import contextlib
+import errno
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,8 +16,12 @@ import pytest
 
 from frost.checkpoint import load, weights_hash
 from frost.cli import main
+from frost.config import override, to_dict
+from frost.data.digits import load_digits
+from frost.recipes import recipe
 from frost.training.logbook import read
 from frost.workflows.interrupt import stop_wish
+from frost.workflows.runfolder import begin, may_begin
 
 LONGER = ("train.epochs=12", "train.save_every=2")
 SMALL = ("--set", "train.epochs=2", "train.batch=256", "train.average=0.9", "model.depth=3", "model.channels=16",
@@ -322,3 +328,60 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_pa
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL, setting) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_place_that_cannot_be_written_is_told_with_what_to_do(tmp_path, monkeypatch, capsys, number):
+    def refuse(self, *_, **__):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 2
+    told = capsys.readouterr().err
+    assert f"r could not be written ({os.strerror(number)})" in told
+    assert "Choose another place" in told
+    assert "--resume" not in told
+
+
+@pytest.mark.parametrize("setting", ["workers=1", "timeout=60", "device=cpu", "save_every=3", "validate_every=2",
+                                     "checkpointing=true", "compile=true"])
+def test_how_a_run_is_worked_on_may_change_when_it_goes_on(tmp_path, setting):
+    out, before = tmp_path / "r", to_dict(override(recipe("digits"), SMALL[1:]))
+    begin(out_made(out), before, (), load_digits())
+    now = to_dict(override(recipe("digits"), [*SMALL[1:], f"train.{setting}"]))
+    assert now != before
+    assert may_begin(out, now, resume=True)
+    other = to_dict(override(recipe("digits"), [*SMALL[1:], "train.learning_rate=0.5"]))
+    with pytest.raises(ValueError, match=r"its train\.learning_rate is"):
+        may_begin(out, other, resume=True)
+
+
+def out_made(out):
+    out.mkdir()
+    return out
+
+
+def test_a_stopped_run_goes_on_with_other_workers_to_the_same_end(tmp_path, monkeypatch):
+    words = ("train", "digits", "--resume", *SMALL)
+    assert run(*words, "--out", tmp_path / "whole") == 0
+    with monkeypatch.context() as patched:
+        Interrupting(patched, 3)
+        assert run(*words, "--out", tmp_path / "r") == 130
+    assert run(*words, "train.workers=1", "train.save_every=2", "--out", tmp_path / "r") == 0
+    assert_same(tmp_path / "r", tmp_path / "whole")
+
+
+def test_hints_can_be_typed_as_they_stand(tmp_path, capsys):
+    out = tmp_path / "my first run"
+    assert run("train", "digits", "--out", out, *SMALL) == 0
+    hint = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: "))
+    assert shlex.split(hint)[1:4] == ["frost", "evaluate", str(out)]
+
+
+@pytest.mark.filterwarnings("ignore:λ has reached inf")
+@pytest.mark.parametrize("verb", [("train", "digits"), ("demo",)])
+def test_a_rate_that_diverges_is_told_with_the_step_and_what_to_lower(tmp_path, capsys, verb):
+    assert run(*verb, "--out", tmp_path / "r", *SMALL, "train.learning_rate=1e30") == 2
+    told = capsys.readouterr().err
+    assert "scale is inf after step 1; lower train.learning_rate, which is 1e+30" in told
+    assert "JSON" not in told

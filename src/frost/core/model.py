@@ -27,6 +27,7 @@ from frost.core.transition import changed, check_change, check_keeps_shape, feat
 from frost.halting.score import Sees
 
 RuleName = Literal["residual", "gated", "contractive", "theorem"]
+DEEPEST = 2**16    # steps: beyond it a typing mistake is likelier than a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,9 @@ class FrostConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.depth < 1:
-            raise ValueError(f"depth must be at least 1, got {self.depth}; the paper uses 16 (ResNet) and 12 (ViT).")
+        if not 1 <= self.depth <= DEEPEST:
+            raise ValueError(f"depth must be at least 1 and at most {DEEPEST}, got {self.depth}; the paper uses 16 "
+                             "(ResNet) and 12 (ViT).")
         if not 0.0 <= self.hurst <= 1.0:
             raise ValueError(f"hurst must lie in [0, 1], got {self.hurst}; the paper uses 0.8.")
         if self.scale_init <= 0.0:

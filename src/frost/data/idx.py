@@ -1,7 +1,7 @@
 """MNIST and Fashion-MNIST from their official idx files, gzipped or not.
 
-Gzipped files are pinned by hash, and so are MNIST's unpacked ones. No trustworthy hash of Fashion-MNIST's unpacked
-files is published: of those only the structure is checked. Unpacking stops at the size that the file must have.
+Files are pinned by hash, gzipped and not. What is inside counts: a file that another gzip has packed, as Debian's of
+Fashion-MNIST is, has another hash and the same content. Unpacking stops at the size that the file must have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.data.pins import read_file
+from frost.data.pins import check_bytes, read_file
 from frost.data.splits import DataSet, Split, hold_out, take
 
 SIDE, CLASSES = 28, 10
@@ -26,10 +26,10 @@ BYTES_1D, BYTES_3D = 0x801, 0x803   # idx magic numbers: unsigned bytes in one o
 
 
 class Pins(NamedTuple):
-    """What one file must be, as SHA-256; None is not checked."""
+    """What one file must be, as SHA-256; None is not known."""
 
-    packed: str | None
-    plain: str | None = None
+    packed: str | None            # as its authors gzipped it
+    plain: str | None = None      # what is inside
 
 
 class IdxLayout(NamedTuple):
@@ -54,13 +54,19 @@ MNIST = IdxLayout(
           "t10k-labels-idx1-ubyte": Pins("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
                                          "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2")})
 
+# No hash of the unpacked files is published. These are of Debian's package, whose files are the official ones but for
+# their gzip headers: with the name and the time of 31 August 2017 put back, their hashes are the packed ones.
 FASHION_MNIST = IdxLayout(
     name="fashion-mnist", folder="FashionMNIST/raw", train=60_000, test=10_000,
     classes=("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-    pins={"train-images-idx3-ubyte": Pins("3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
-          "train-labels-idx1-ubyte": Pins("a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
-          "t10k-images-idx3-ubyte": Pins("346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
-          "t10k-labels-idx1-ubyte": Pins("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5")})
+    pins={"train-images-idx3-ubyte": Pins("3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                                          "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"),
+          "train-labels-idx1-ubyte": Pins("a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                                          "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
+          "t10k-images-idx3-ubyte": Pins("346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                                         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+          "t10k-labels-idx1-ubyte": Pins("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                                         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34")})
 
 
 def load_idx(place: Path, layout: IdxLayout) -> DataSet[Split]:
@@ -100,11 +106,17 @@ def _read(place: Path, layout: IdxLayout, name: str, shape: tuple[int, ...]) -> 
         raise ValueError(f"{folder} lacks {name}.gz; put the official file there.")
     pins = layout.pins[name]
     size = 4 + 4 * len(shape) + int(np.prod(shape))
-    if path.suffix == ".gz":
-        content = _unpacked(read_file(path, PACKED_LIMIT, pins.packed), size, path)
-    else:
-        content = read_file(path, size, pins.plain)
+    content = _packed_content(path, pins, size) if path.suffix == ".gz" else read_file(path, size, pins.plain)
     return parse_idx(content, shape, str(path)), path
+
+
+def _packed_content(path: Path, pins: Pins, size: int) -> bytes:
+    """What is inside a gzipped file; one that another gzip has packed is known by its content."""
+    if pins.plain is None:
+        return _unpacked(read_file(path, PACKED_LIMIT, pins.packed), size, path)
+    content = _unpacked(read_file(path, PACKED_LIMIT, None), size, path)
+    check_bytes(content, pins.plain, str(path))
+    return content
 
 
 def _unpacked(packed: bytes, size: int, path: Path) -> bytes:

@@ -11,6 +11,8 @@ from frost.config import check_fields
 from frost.core.precision import Device
 from frost.data.augment import Augmentation
 
+LARGEST_BATCH = 2**16    # images: beyond it a typing mistake is likelier than a machine
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
@@ -45,6 +47,8 @@ class TrainConfig:
         for name in ("epochs", "batch", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.batch > LARGEST_BATCH:
+            raise ValueError(f"batch must be at most {LARGEST_BATCH:,}, got {self.batch}.")
         for name in ("learning_rate", "clip", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")

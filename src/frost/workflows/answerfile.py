@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from frost.directory import read_json, replace_file
+from frost.directory import explained, lock, read_json, replace_file
 
 COLUMNS = ("file", "label", "class", "confidence", "depth", "score", "error")
 FLUSH_EVERY = 256    # lines
@@ -31,16 +31,27 @@ class AnswerFile:
         if path.is_dir():
             raise ValueError(f"{path} is a folder; name a file for --out.")
         self.path, self.is_csv = path, path.suffix == ".csv"
-        beside = path.with_name(f"{path.name}.origin.json")
-        if path.exists():
-            _check_same(path, beside, origin)
-            _cut_torn_line(path)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(beside, (json.dumps(origin, indent=2) + "\n").encode())
-        self._stream = path.open("a", encoding="utf-8", newline="")
         self._unflushed = 0
-        if self.is_csv and path.stat().st_size == 0:
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = path.open("a", encoding="utf-8", newline="")
+        try:
+            self._begin(origin)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _begin(self, origin: dict[str, Any]) -> None:
+        """Alone with the file, see that it may be gone on with; an empty one is as good as none."""
+        lock(self._stream.fileno(), f"another process is writing to {self.path}; wait for it, or choose another --out.")
+        beside = self.path.with_name(f"{self.path.name}.origin.json")
+        if self.path.stat().st_size:
+            _check_same(self.path, beside, origin)
+            _cut_torn_line(self.path)
+        else:
+            with explained(self.path):
+                replace_file(beside, (json.dumps(origin, indent=2) + "\n").encode())
+        if self.is_csv and self.path.stat().st_size == 0:
             self._write(COLUMNS)
 
     def __enter__(self) -> Self:
@@ -50,17 +61,20 @@ class AnswerFile:
                  trace: TracebackType | None) -> None:
         self._stream.close()
 
-    def skip_done(self, files: Iterable[Asked], name_of: Callable[[Asked], str]) -> tuple[Iterator[Asked], int]:
-        """The files that are left, and how many were answered before; answers for other files are refused."""
-        left, count = iter(files), 0
-        for done in self._done():
+    def skip_done(self, files: Iterable[Asked], name_of: Callable[[Asked], str]) -> tuple[Iterator[Asked], int, int]:
+        """The files that are left, how many lines there are, and how many of them without an answer.
+
+        Lines for other files are refused.
+        """
+        left, count, failed = iter(files), 0, 0
+        for done, has_failed in self._done():
             asked = next(left, None)
             if asked is None or self.written_name(name_of(asked)) != done:
                 ours = "nothing" if asked is None else name_of(asked)
                 raise ValueError(f"{self.path} answers {done} where {ours} is asked for; name the same files in the "
                                  "same order, or another --out.")
-            count += 1
-        return left, count
+            count, failed = count + 1, failed + has_failed
+        return left, count, failed
 
     def add(self, row: dict[str, Any]) -> None:
         """Append one answer."""
@@ -79,13 +93,11 @@ class AnswerFile:
         text = os.fsencode(file).decode("utf-8", "backslashreplace")
         return "".join(letter if letter not in "\r\n" else repr(letter)[1:-1] for letter in text)
 
-    def _done(self) -> Iterator[str]:
+    def _done(self) -> Iterator[tuple[str, bool]]:
+        """The file of each line, and whether it has no answer."""
         with self.path.open(encoding="utf-8", newline="") as stream:
-            if self.is_csv:
-                yield from (row["file"] for row in csv.DictReader(stream))
-            else:
-                for line in stream:
-                    yield json.loads(line)["file"]
+            for row in csv.DictReader(stream) if self.is_csv else map(json.loads, stream):
+                yield row["file"], bool(row.get("error"))
 
     def _write(self, cells: Iterable[Any]) -> None:
         line = io.StringIO()

@@ -37,7 +37,8 @@ from frost.halting.signals import Reading
 from frost.report.tables import si, table
 from frost.runtime.engine import Engine, Executor, Request
 from frost.runtime.slots import Drain
-from frost.workflows.calibrate import cost_of
+from frost.workflows.calibrate import command_for, cost_of
+from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
@@ -110,9 +111,9 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
           rounds: int = 2, seed: int = 0) -> Bench:
     """Time a model's executors beside its full-depth loop and the baselines of the same block."""
     started = time.monotonic()
-    for what, number in (("rounds", rounds), *(("batch", batch) for batch in batches)):
-        if number < 1:
-            raise ValueError(f"{what} must be at least 1, got {number}.")
+    for option, number, least, most in (("--rounds", rounds, 1, 10**6), ("--seed", seed, 0, 2**62 - 1),
+                                        *(("--batch", batch, 1, LARGEST_BATCH) for batch in batches)):
+        check_between(option, number, least, most)
     model, config, draw, source = _subject(name, mean_depth, seed)
     precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
     cost = cost_of(measure(model, config.image_channels, config.image_size))
@@ -139,8 +140,7 @@ def _subject(name: Path | str, mean_depth: float | None,
             raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a "
                              "stationary model, which has Vanilla beside it.")
         if run.calibration is None:
-            raise ValueError(f"{run.path} has no calibration to draw depths from; frost calibrate {run.path} makes "
-                             "one.")
+            raise ValueError(f"{run.path} has no calibration to draw depths from; make one: {command_for(run.path)}")
         rule = run.calibration.at_mean_depth(run.model.depth / 2 if mean_depth is None else mean_depth)
         taken = stops_at(run.calibration.values, rule.thresholds)
         found = np.bincount(taken, minlength=run.model.depth + 1)[1:] / len(taken)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from frost.checkpoint import Run
 from frost.halting.calibration import Calibration
 from frost.halting.policy import AtDepth, Policy
+from frost.workflows.calibrate import command_for
 from frost.workflows.evaluate import is_calibrated, rule_at
 
 
@@ -44,6 +45,6 @@ def policy_of(run: Run, budget: Budget) -> Policy:
 
 def _calibration(run: Run, what: str) -> Calibration:
     if run.calibration is None or not is_calibrated(run):
-        raise ValueError(f"{run.path} has no calibration, so {what} has no threshold; frost calibrate {run.path} makes "
-                         "one.")
+        raise ValueError(f"{run.path} has no calibration, so {what} has no threshold; make one: "
+                         f"{command_for(run.path)}")
     return run.calibration

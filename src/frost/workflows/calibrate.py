@@ -6,12 +6,14 @@ by which is right more often at three depths when each half of them is judged wi
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from frost import directory
 from frost.analysis.complexity import Complexity, measure
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import CHECKPOINTS, Run, load, pretrained, recalibrate, weights_hash
@@ -49,9 +51,11 @@ def calibrate(run_path: Path | str, data_folder: Path | None = None, policy: str
         raise ValueError(f"{run_path} comes with the package and is calibrated; copy {run.path} to a folder of your "
                          "own to change it.")
     check_trained_for(run, policy)
-    held_out = data_of(run, data_folder, download).validation
-    calibration = gather(run.model, held_out, policy)
-    recalibrate(run.path, calibration)
+    directory.check_writable(run.path)
+    with directory.alone_with(run.path, f"another process is calibrating {run.path}; wait for it, then try again."):
+        held_out = data_of(run, data_folder, download).validation
+        calibration = gather(run.model, held_out, policy)
+        recalibrate(run.path, calibration)
     return Calibrated(str(run.path), calibration, time.monotonic() - started)
 
 
@@ -97,6 +101,11 @@ def _worth(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) 
     depths = stops_at(values, thresholds)
     line = np.interp(depths.mean(), np.arange(1, hits.shape[1] + 1), hits.mean(axis=0))
     return float(hits[np.arange(len(hits)), depths - 1].mean() - line)
+
+
+def command_for(path: Path) -> str:
+    """The command that calibrates a run, to be typed as it stands."""
+    return shlex.join(["frost", "calibrate", str(path)])
 
 
 def check_policy(policy: str) -> None:

@@ -32,6 +32,7 @@ from frost.training.loop import StepRecord, fit
 from frost.training.refit import refit
 from frost.workflows.calibrate import gather
 from frost.workflows.progress import progress
+from frost.workflows.steprecord import check_finite, line_of
 from frost.zoo.registry import build
 
 STRIP = 10   # images in each row of the picture
@@ -99,9 +100,9 @@ def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> tup
 
     with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
         for record in fit(model, data, config.train, config.halting, watch):
+            check_finite(record, config.train.learning_rate)
             records.append(record)
-            scale = "" if record.scale is None else f"  λ {record.scale:.3f}"
-            report(record.step, f"epoch {record.epoch}  loss {record.loss:.3f}  accuracy {record.accuracy:.2f}{scale}")
+            report(record.step, line_of(record))
     return records, torch.cat(seen)
 
 

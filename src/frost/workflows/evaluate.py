@@ -29,6 +29,7 @@ from frost.data.splits import Images
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
 from frost.workflows import compare
+from frost.workflows.calibrate import command_for
 from frost.workflows.compare import Compared, compared
 from frost.workflows.compare import chosen as chosen_policies
 from frost.workflows.dataset import batches_of, data_of
@@ -150,8 +151,8 @@ def rule_at(run: Run, quantile: float) -> Rule:
     if quantile == 1.0:
         return Rule("rank", (math.inf,), quantile)
     if run.calibration is None or not is_calibrated(run):
-        raise ValueError(f"{run.path} has no calibration, so quantile {quantile:g} has no threshold; frost calibrate "
-                         f"{run.path} makes one.")
+        raise ValueError(f"{run.path} has no calibration, so quantile {quantile:g} has no threshold; make one: "
+                         f"{command_for(run.path)}")
     return run.calibration.at_quantile(quantile)
 
 

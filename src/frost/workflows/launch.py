@@ -17,8 +17,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from frost.workflows.interrupt import Stopped, stop_wish
+from frost.workflows.progress import say
 
 AGAIN = 75       # exit status of a process that has lost another one
+MOST_PROCESSES = 1024    # beyond it a typing mistake is likelier than a machine
 GRACE = 5.0      # seconds from asking a process to end to killing it
 LOOKS = 0.1      # seconds between two looks at the processes
 
@@ -32,8 +34,8 @@ class Launched(NamedTuple):
 
 def launch(processes: int, words: Sequence[str], retries: int = 3) -> Launched:
     """Run `frost WORDS` in several processes until they end well, or have died more often than `retries`."""
-    if processes < 1:
-        raise ValueError(f"-n must be at least 1, got {processes}.")
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise ValueError(f"-n must be at least 1 and at most {MOST_PROCESSES}, got {processes}.")
     if retries < 0:
         raise ValueError(f"--retries must not be negative, got {retries}.")
     if not words or words[0] != "train":
@@ -45,8 +47,8 @@ def launch(processes: int, words: Sequence[str], retries: int = 3) -> Launched:
         if not _is_accident(statuses):
             return Launched(max(status for status in statuses if status != AGAIN), restarts)
         if restarts < retries:
-            print(f"frost: a process has died (exit statuses {', '.join(map(str, statuses))}); going on with --resume, "
-                  f"{restarts + 1} of {retries} times.", file=sys.stderr, flush=True)
+            say(f"frost: a process has died (exit statuses {', '.join(map(str, statuses))}); going on with --resume, "
+                f"{restarts + 1} of {retries} times.")
     raise ValueError(f"a process has died {retries + 1} times in a row; see what it printed, then run the same command "
                      "with --resume.")
 

@@ -6,12 +6,12 @@ more memory than a hundred.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from frost.checkpoint import Run, load, weights_hash
 from frost.config import from_dict
-from frost.data.images import SUFFIXES, load_image
+from frost.data.images import load_image
 from frost.data.splits import as_float
 from frost.halting.drift import Watch
 from frost.halting.policy import Policy, Rule
@@ -29,7 +29,9 @@ from frost.runtime.stepper import Result
 from frost.workflows.answerfile import AnswerFile
 from frost.workflows.budget import Budget, policy_of
 from frost.workflows.evaluate import is_calibrated, shown
+from frost.workflows.filelist import Unseen, asked_files, count_files
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
+from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig
 
@@ -53,17 +55,6 @@ class Seen(NamedTuple):
                 "depth": self.depth, "score": self.score}
 
 
-class Unseen(NamedTuple):
-    """A file without an answer."""
-
-    file: str
-    error: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values by name."""
-        return {"file": self.file, "error": self.error}
-
-
 class Predictions(NamedTuple):
     """What a run answered."""
 
@@ -77,7 +68,8 @@ class Predictions(NamedTuple):
     mean_depth: float             # of those answered
     seconds: float
     out: Path | None = None
-    before: int = 0               # answered by an earlier run, if this one went on from it
+    before: int = 0               # lines that an earlier run wrote, if this one went on from it
+    failed_before: int = 0        # of which these hold no answer
     has_drifted: bool | None = None    # whether scores are unlike the calibration's; None if nothing was compared
 
 
@@ -93,22 +85,19 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
         listed: a file with one path a line, for more files than a command line takes.
     """
     started = time.monotonic()
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, got {batch}.")
+    check_between("--batch", batch, 1, LARGEST_BATCH)
     run = load(run_path)
     policy = policy_of(run, budget)
-    count = sum(1 for _ in _expanded(files, listed))
-    if not count:
-        raise ValueError("there is nothing to predict; name at least one image file or folder.")
     rows: list[Seen | Unseen] = []
     totals, watch = _Totals(), _watch(run, policy)
     with ExitStack() as stack:
-        wish = stack.enter_context(stop_wish())
-        names: Iterable[str | Unseen] = _expanded(files, listed)
-        answers, before = None, 0
+        wish = Wish()
+        count, names = _asked(files, listed, lambda: bool(wish))
+        answers, before, failed_before = None, 0, 0
         if out is not None:
             answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
-            names, before = answers.skip_done(names, _name)
+            names, before, failed_before = answers.skip_done(names, _name)
+        wish = stack.enter_context(stop_wish())    # until here a signal ends it at once, for nothing can be lost
         report = stack.enter_context(progress("predicting", count, before))
         for row in _answered(run, names, policy, batch, wish, watch):
             totals.add(row)
@@ -122,13 +111,13 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
             if out is not None:
                 kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
             raise Stopped(f"stopped; {kept}.", wish.number)
-    if not totals.images and totals.failed and out is None:
-        raise ValueError(totals.first_error if totals.failed == 1 else
-                         f"none of {totals.failed} files gave an answer; of the first: {totals.first_error}")
+    failed = failed_before + totals.failed
+    if failed and failed == before + totals.count:
+        raise ValueError(_none_answered(failed, totals.first_error, out))
     threshold = policy.threshold if isinstance(policy, Rule) else None
     return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
                        totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
-                       None if watch is None else watch.has_drifted)
+                       failed_before, None if watch is None else watch.has_drifted)
 
 
 def as_json(result: Predictions) -> dict[str, Any]:
@@ -137,7 +126,7 @@ def as_json(result: Predictions) -> dict[str, Any]:
             "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
             "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
             "out": None if result.out is None else str(result.out), "before": result.before,
-            "has_drifted": result.has_drifted, "seconds": result.seconds}
+            "failed_before": result.failed_before, "has_drifted": result.has_drifted, "seconds": result.seconds}
 
 
 def text(result: Predictions) -> str:
@@ -192,39 +181,21 @@ def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[
     return {"run": str(run_path), "weights": weights_hash(run.model), "policy": str(policy), "batch": batch}
 
 
-def _expanded(files: Sequence[Path], listed: Path | None) -> Iterator[str | Unseen]:
-    """The files, with the images of a folder in its place; then those of a list."""
-    for file in files:
-        try:
-            is_folder = file.is_dir()
-        except OSError as error:
-            yield Unseen(str(file), f"{file} cannot be opened: {error.strerror}.")
-            continue
-        yield from _images_in(file) if is_folder else [str(file)]
-    if listed is not None:
-        try:
-            with listed.open(encoding="utf-8", errors="surrogateescape") as lines:
-                yield from (line.rstrip("\r\n") for line in lines if line.strip())
-        except OSError as error:
-            raise ValueError(f"{listed} cannot be opened: {error.strerror}; --list takes a file with one path a line."
-                             ) from error
+def _asked(files: Sequence[Path], listed: Path | None,
+           is_over: Callable[[], bool]) -> tuple[int | None, Iterator[str | Unseen]]:
+    """How many files are asked for, if that can be known, and which; none at all is a mistake."""
+    count = count_files(files, listed)
+    names = asked_files(files, listed, is_over)
+    first = next(names, None)    # of a list that is read once, there is no other way to know
+    if first is None:
+        raise ValueError("there is nothing to predict; name at least one image file or folder.")
+    return count, chain([first], names)
 
 
-def _images_in(folder: Path) -> Iterator[str | Unseen]:
-    """The images of a folder and of the folders in it, each folder's own first, by name; hidden ones are left out."""
-    is_empty = True
-    troubles: list[OSError] = []
-    for place, folders, names in os.walk(folder, onerror=troubles.append):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(place) / name
-            if path.suffix.lower() in SUFFIXES and not name.startswith(".") and path.is_file():
-                is_empty = False
-                yield str(path)
-    for error in troubles:
-        yield Unseen(str(error.filename), f"{error.filename} cannot be opened: {error.strerror}.")
-    if is_empty and not troubles:
-        yield Unseen(str(folder), f"{folder} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
+def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
+    if out is not None:
+        return f"none of {failed} files gave an answer; {out} says why."
+    return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
 
 
 def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
@@ -258,7 +229,7 @@ def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: Mo
     for file in files:
         if wish:
             break    # what has been decoded is answered, and no more is read
-        waiting.append((file.file, file.error) if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
+        waiting.append(file if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
         if len(waiting) >= ahead:
             yield next_request()
     while waiting:

@@ -19,10 +19,12 @@ class Report(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int, first: int = 0, per_unit: int = 1, is_shown: bool = True) -> Iterator[Report]:
+def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
+             is_shown: bool = True) -> Iterator[Report]:
     """Show `done` of `total` while the block runs; the text may change with each call.
 
     Args:
+        total: None if it is known at the end only.
         first: what was done before, if the work goes on from there.
         per_unit: images in a unit of work, for the rate in images per second.
         is_shown: False where another process shows it.
@@ -39,8 +41,9 @@ def progress(what: str, total: int, first: int = 0, per_unit: int = 1, is_shown:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-                   TextColumn("{task.fields[text]}"), TimeRemainingColumn())
+        place = "{task.completed}" if total is None else "{task.completed}/{task.total}"
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(place), TextColumn("{task.fields[text]}"),
+                   *([] if total is None else [TimeRemainingColumn()]))
         with Progress(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task(what, total=total, completed=first, text="")
             yield lambda done, text: bar.update(task, completed=done, text=f"{rate(done):.0f} images/s  {text}")
@@ -51,15 +54,17 @@ def progress(what: str, total: int, first: int = 0, per_unit: int = 1, is_shown:
         nonlocal last
         if done == total or time.monotonic() - last >= QUIET_SECONDS:
             last = time.monotonic()
-            with suppress(OSError, ValueError, AttributeError):    # nobody listens any more: the work goes on
-                left = (total - done) * per_unit / max(rate(done), 1e-9)
-                print(f"{what}: {done}/{total}  {rate(done):.0f} images/s  {left / 60:.1f} min left  {text}",
-                      file=sys.stderr, flush=True)
+            if total is None:
+                say(f"{what}: {done}  {rate(done):.0f} images/s  {text}")
+                return
+            left = (total - done) * per_unit / max(rate(done), 1e-9)
+            say(f"{what}: {done}/{total}  {rate(done):.0f} images/s  {left / 60:.1f} min left  {text}")
 
     yield line
 
 
 def say(sentence: str) -> None:
-    """One line on stderr, if somebody listens."""
-    with suppress(OSError, ValueError, AttributeError):
-        print(sentence, file=sys.stderr, flush=True)
+    """One line on stderr, if somebody listens; if not, the work goes on."""
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            print(sentence, file=sys.stderr, flush=True)

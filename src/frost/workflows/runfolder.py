@@ -24,6 +24,9 @@ from frost.recipes import RunConfig
 
 RUN, ORIGIN = "run.json", "origin.json"
 LOCK = ".lock"
+# How a run is worked on, not what it is: it may be gone on with under others.
+RUNTIME = frozenset(f"train.{name}" for name in (
+    "device", "workers", "timeout", "save_every", "validate_every", "checkpointing", "compile"))
 TRACES = {LOCK, f".{RUN}.tmp"}   # of a process that was killed before it had begun
 
 
@@ -85,16 +88,11 @@ def facts_of(data: DataSet[Images]) -> dict[str, Any]:
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
     """Refuse to train where another process does; the lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:    # Windows has no such locks: there it is up to the user
-        yield
-        return
-    with (out / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(f"another process is training in {out}; wait for it, or choose another --out.") from error
+    with directory.explained(out):
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / LOCK).open("w")
+    with file:
+        directory.lock(file.fileno(), f"another process is training in {out}; wait for it, or choose another --out.")
         yield
 
 
@@ -107,7 +105,7 @@ def _check_same(out: Path, part: str, ours: Mapping[str, Any]) -> None:
     if not isinstance(stored, dict):
         raise ValueError(f"{out / RUN} does not say what the run began with; choose another --out.")
     before, now = _flat(_completed(stored) if part == "config" else stored), _flat(ours)
-    for path in sorted(before.keys() | now.keys()):
+    for path in sorted((before.keys() | now.keys()) - (RUNTIME if part == "config" else set())):
         if before.get(path) != now.get(path):
             raise ValueError(f"{out} is another run: its {path} is {before.get(path)}, here it is {now.get(path)}; "
                              "choose another --out, or the recipe, settings, data and --from that it began with.")

@@ -33,7 +33,7 @@ from frost.recipes import RunConfig
 from frost.report.tables import percent, table
 from frost.training.board import check_board
 from frost.training.evaluate import Validation, run_shared, validated
-from frost.training.loop import StepRecord, Training, go_on, steps_in
+from frost.training.loop import Training, go_on, steps_in
 from frost.training.memory import explained_memory
 from frost.training.records import Records
 from frost.training.refit import refit
@@ -45,6 +45,7 @@ from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, Wish, stop_wish
 from frost.workflows.progress import progress
 from frost.workflows.runfolder import ORIGIN, alone_in, begin, has_ended, may_begin
+from frost.workflows.steprecord import check_finite, line_of
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
 Probe = Callable[[IterativeModel, int, int], Mapping[str, Any] | None]    # of the model, after so many of all steps
@@ -99,8 +100,6 @@ def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data
         raise Stopped(f"interrupted while the data were read. To begin again: {shlex.join(command)}",
                       signal.SIGINT) from None
     check_fits(config.model, data)
-    if team.is_first:
-        out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         if team.is_first:
             files.enter_context(alone_in(out))
@@ -166,10 +165,11 @@ class _Run:
             with progress("training", steps, self.training.step, images, is_shown=self.team.is_first) as report:
                 for record in go_on(self.training, self.data.train, self.config.train, self.config.halting,
                                     self._watch):
+                    check_finite(record, self.config.train.learning_rate)
                     self.records.step(record)
                     self._probe(steps)
                     shown = self._validate_if_due(batches, steps) or shown
-                    report(record.step, _line(record) + shown)
+                    report(record.step, line_of(record) + shown)
                     self._save_if_due(record.step == steps)
         self._calibrate()
 
@@ -289,9 +289,4 @@ def text(result: TrainResult) -> str:
         f"{out} {verb}: recipe {origin['recipe']}, seed {origin['seed']}, {origin['steps']} steps in "
         f"{origin['seconds'] / 60:.1f} minutes.", "",
         table(["step t", "validation accuracy"], rows), "",
-        f"Next: frost evaluate {out}   (add --data DIR unless it is digits)"])
-
-
-def _line(record: StepRecord) -> str:
-    scale = "" if record.scale is None else f"  λ {record.scale:.3f}"
-    return f"epoch {record.epoch}  loss {record.loss:.3f}  accuracy {record.accuracy:.2f}{scale}"
+        f"Next: {shlex.join(['frost', 'evaluate', str(out)])}   (add --data DIR unless it is digits)"])
