@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
     from frost.transfer import create
+    from frost.workflows.calibrate import calibrate
+    from frost.workflows.evaluate import evaluate
+    from frost.workflows.fit import fit
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
     from frost.zoo.registry import ModelConfig, build, named
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "IterativeModel",
     "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent", "Regressor", "Request", "Result",
-    "Rule", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "check_batch_invariance", "create", "fold",
-    "iterate", "load", "named", "save", "stop_when", "within",
+    "Rule", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "calibrate", "check_batch_invariance", "create",
+    "evaluate", "fit", "fold", "iterate", "load", "named", "save", "stop_when", "within",
 ]
 
 _ROOMS = {
@@ -50,6 +53,9 @@ _ROOMS = {
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),
     "frost.transfer": ("create",),
+    "frost.workflows.calibrate": ("calibrate",),
+    "frost.workflows.evaluate": ("evaluate",),
+    "frost.workflows.fit": ("fit",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),
     "frost.zoo.registry": ("ModelConfig", "build", "named"),

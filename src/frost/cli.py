@@ -117,9 +117,9 @@ def _recipes(arguments: argparse.Namespace) -> Answer:
 
 
 def _evaluate(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.evaluate import as_json, evaluate, text
+    from frost.workflows.evaluate import as_json, evaluate_run, text
 
-    result = evaluate(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
+    result = evaluate_run(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
                       arguments.policy)
     return Answer(as_json(result), text(result))
 
@@ -135,9 +135,9 @@ def _predict(arguments: argparse.Namespace) -> Answer:
 
 
 def _calibrate(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.calibrate import as_json, calibrate, text
+    from frost.workflows.calibrate import as_json, calibrate_run, text
 
-    result = calibrate(arguments.run, arguments.data, arguments.policy, arguments.download)
+    result = calibrate_run(arguments.run, arguments.data, arguments.policy, arguments.download)
     return Answer(as_json(result), text(result))
 
 

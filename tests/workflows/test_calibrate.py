@@ -15,7 +15,8 @@ from frost.checkpoint import load, pretrained, save
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.directory import alone_with, facts_of, manifest_bytes
-from frost.workflows.calibrate import as_json, calibrate, prefers_per_step, text
+from frost.workflows.calibrate import as_json, prefers_per_step, text
+from frost.workflows.calibrate import calibrate_run as calibrate
 from frost.zoo.registry import SIZES, build
 
 TINY = replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=4)

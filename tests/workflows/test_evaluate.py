@@ -15,8 +15,9 @@ from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
 from frost.workflows.bench import bench
 from frost.workflows.budget import Budget, policy_of
-from frost.workflows.calibrate import calibrate
-from frost.workflows.evaluate import as_json, evaluate, rule_at, text
+from frost.workflows.calibrate import calibrate_run as calibrate
+from frost.workflows.evaluate import as_json, rule_at, text
+from frost.workflows.evaluate import evaluate_run as evaluate
 from frost.zoo.registry import SIZES, build
 
 TINY = replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=4)

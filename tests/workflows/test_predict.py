@@ -24,7 +24,7 @@ from frost.data.digits import load_digits
 from frost.halting.calibration import Calibration
 from frost.workflows.answerfile import AnswerFile
 from frost.workflows.budget import Budget
-from frost.workflows.calibrate import calibrate
+from frost.workflows.calibrate import calibrate_run as calibrate
 from frost.workflows.predict import Seen, Unseen, as_json, predict, text
 from frost.zoo.registry import SIZES, build
 

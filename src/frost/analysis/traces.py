@@ -42,8 +42,8 @@ class Traces(NamedTuple):
         return self.quality.shape[1]
 
     @property
-    def count(self) -> int:
-        """The inputs."""
+    def inputs(self) -> int:
+        """How many there are."""
         return len(self.quality)
 
 

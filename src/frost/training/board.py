@@ -35,14 +35,14 @@ class Board:
             value = getattr(record, name)
             if value is not None:
                 self._writer.add_scalar(f"train/{name}", value, record.step)
-        for step, accuracy in enumerate(record.accuracy_per_step, 1):
+        for step, accuracy in enumerate(record.accuracy_per_step or (), 1):
             self._writer.add_scalar(f"train-accuracy/t{step:02d}", accuracy, record.step)
 
     def write_validation(self, validation: Validation, step: int) -> None:
         """The depth–accuracy curve on held-out images."""
-        for t, (accuracy, loss) in enumerate(zip(validation.accuracy, validation.loss, strict=True), 1):
-            self._writer.add_scalar(f"validation-accuracy/t{t:02d}", accuracy, step)
-            self._writer.add_scalar(f"validation-loss/t{t:02d}", loss, step)
+        for name, curve in (("accuracy", validation.accuracy), ("loss", validation.loss)):
+            for t, value in enumerate(curve or (), 1):
+                self._writer.add_scalar(f"validation-{name}/t{t:02d}", value, step)
 
     def flush(self) -> None:
         """Hand everything to the disk; called before a checkpoint."""

@@ -179,8 +179,8 @@ def _loss(team: Team, mine: Trajectory, batch: Ready, config: TrainConfig, halti
     numbers = team.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
     easy, hard = (team.whole(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
     total = numbers[0] + share * (local.total - local.total.detach())    # the value of all, the gradient of ours
-    _, task, relative, anchoring, pondering = numbers
-    return Objective(total, task, relative, anchoring, easy, hard, pondering), whole
+    _, last, relative, anchoring, pondering = numbers
+    return Objective(total, last, relative, anchoring, easy, hard, pondering), whole
 
 
 def _trajectory(model: IterativeModel, inputs: Inputs, depth: int, halting: HaltingConfig,

@@ -116,7 +116,7 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
         check_between(option, number, least, most)
     model, config, draw, source = _subject(name, mean_depth, seed)
     precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
-    cost = cost_of(measure(model, config.image_channels, config.image_size))
+    cost = cost_of(measure(model))
     rows: list[Row] = []
     depths = draw(_images_for(max(batches)))
     with progress("timing", len(batches) * len(precisions)) as report:
@@ -187,7 +187,7 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
                 streams[candidate] = timed
     at_full = cost.at(model.depth)
     rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0,
-                measure(other, config.image_channels, config.image_size).flops_full_depth_cached,
+                measure(other).flops_full_depth_cached,
                 float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
     for candidate, timed in streams.items():
         own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)

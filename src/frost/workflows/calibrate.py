@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +19,17 @@ from frost.analysis.complexity import Complexity, measure
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import CHECKPOINTS, Run, load, pretrained, recalibrate, weights_hash
 from frost.config import suggest
+from frost.core.precision import Device, resolve_device
+from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel
+from frost.core.transition import FAILURES
 from frost.data.splits import Images
 from frost.halting.budget import per_step_at_mean_depth, pooled_at_mean_depth, stops_at
 from frost.halting.calibration import Calibration, Cost
 from frost.halting.signals import SIGNALS
 from frost.report.tables import percent, table
-from frost.workflows.dataset import batches_of, data_of
+from frost.training.evaluate import frozen
+from frost.workflows.dataset import data_of, labelled
 from frost.workflows.progress import progress
 
 FRACTIONS = (0.35, 0.5, 0.75)    # of full depth, where forms and rules are compared
@@ -38,7 +43,7 @@ class Calibrated(NamedTuple):
     seconds: float
 
 
-def calibrate(run_path: Path | str, data_folder: Path | None = None, policy: str = "rank",
+def calibrate_run(run_path: Path | str, data_folder: Path | None = None, policy: str = "rank",
               download: bool = False) -> Calibrated:
     """Calibrate a run anew on the validation images of its data set, for one stopping rule."""
     started = time.monotonic()
@@ -59,18 +64,50 @@ def calibrate(run_path: Path | str, data_folder: Path | None = None, policy: str
     return Calibrated(str(run.path), calibration, time.monotonic() - started)
 
 
+def calibrate(model: IterativeModel, held_out: Iterable[Any], signal: str = "rank", *, quality: Judge | None = None,
+              device: Device | None = None, is_shown: bool = True) -> Calibration:
+    """Gather what a model does on held-out inputs, from which stopping rules for any budget follow.
+
+    The model remembers it, and `model.save` keeps it with the weights.
+
+    Args:
+        held_out: batches of (inputs, targets) that were not trained on: a DataLoader, a list.
+        signal: what the rules look at: `rank` is the halting score; or confidence, margin, entropy, change, …
+        quality: how good an answer is, in [0, 1] a sample, where not as the head says.
+        device: where to compute; None leaves the model where it is.
+    """
+    check_policy(signal)
+    if device is not None:
+        model.to(resolve_device(device))
+    task = model.task.with_judges(None, quality)
+    with progress("calibrating", None, is_shown=is_shown, unit="inputs") as report, frozen(model):
+        traces = trace(model, held_out, [signal], task, report)
+    if not traces.is_finite:
+        raise ValueError("the model answers with NaN or infinity; it diverged, train it again with a smaller "
+                         "learning rate.")
+    model.calibration = from_traces(model, traces, signal)
+    return model.calibration
+
+
 def gather(model: IterativeModel, held_out: Images, policy: str = "rank") -> Calibration:
     """The calibration of a model for one rule, from held-out images."""
     with progress("calibrating", len(held_out)) as report:
-        traces = trace(model, batches_of(held_out), held_out.labels, [policy], report)
-    return from_traces(model, traces, policy, held_out.image_shape)
+        traces = trace(model, labelled(held_out), [policy], report=report)
+    return from_traces(model, traces, policy)
 
 
-def from_traces(model: IterativeModel, traces: Traces, policy: str, image_shape: tuple[int, int, int]) -> Calibration:
-    """The calibration of a model for one rule, from what it did for held-out images."""
-    return Calibration.gather(traces.signals[policy], traces.hits, weights_hash=weights_hash(model), rule=policy,
-                              cost=cost_of(measure(model, image_shape[0], image_shape[1])),
-                              per_step_thresholds=prefers_per_step(traces, policy))
+def from_traces(model: IterativeModel, traces: Traces, policy: str) -> Calibration:
+    """The calibration of a model for one rule, from what it did for held-out inputs."""
+    return Calibration.gather(traces.signals[policy], traces.quality, weights_hash=weights_hash(model), rule=policy,
+                              cost=counted(model), per_step_thresholds=prefers_per_step(traces, policy))
+
+
+def counted(model: IterativeModel) -> Cost | None:
+    """What a step costs; None for a block whose operations cannot be counted without data."""
+    try:
+        return cost_of(measure(model))
+    except FAILURES:
+        return None
 
 
 def cost_of(complexity: Complexity) -> Cost:
@@ -82,7 +119,7 @@ def cost_of(complexity: Complexity) -> Cost:
 
 def prefers_per_step(traces: Traces, policy: str) -> bool:
     """Whether a threshold for each step is right more often, each half of the images judged by the other."""
-    values, hits = traces.signals[policy].numpy().astype(np.float32), traces.hits.numpy()
+    values, quality = traces.signals[policy].numpy().astype(np.float32), traces.quality.numpy()
     halves = np.random.default_rng(0).permutation(len(values)) % 2 == 0
     if min(halves.sum(), (~halves).sum()) < 50 or traces.depth < 2:
         return False    # too few to tell
@@ -90,17 +127,18 @@ def prefers_per_step(traces: Traces, policy: str) -> bool:
     for then, now in ((halves, ~halves), (~halves, halves)):
         for fraction in FRACTIONS:
             wish = max(1.0, fraction * traces.depth)
-            rules = (per_step_at_mean_depth(values[then], hits[then], wish), pooled_at_mean_depth(values[then], wish))
-            each, pooled = (_worth(values[now], hits[now], rule.thresholds) for rule in rules)
+            rules = (per_step_at_mean_depth(values[then], quality[then], wish),
+                     pooled_at_mean_depth(values[then], wish))
+            each, pooled = (_worth(values[now], quality[now], rule.thresholds) for rule in rules)
             margin += each - pooled
     return margin > 0
 
 
-def _worth(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) -> float:
+def _worth(values: np.ndarray, quality: np.ndarray, thresholds: tuple[float, ...]) -> float:
     """Accuracy above the fixed-depth line at the mean depth taken."""
     depths = stops_at(values, thresholds)
-    line = np.interp(depths.mean(), np.arange(1, hits.shape[1] + 1), hits.mean(axis=0))
-    return float(hits[np.arange(len(hits)), depths - 1].mean() - line)
+    line = np.interp(depths.mean(), np.arange(1, quality.shape[1] + 1), quality.mean(axis=0))
+    return float(quality[np.arange(len(quality)), depths - 1].mean() - line)
 
 
 def command_for(path: Path) -> str:
@@ -149,10 +187,10 @@ def _rows(ours: Calibration) -> list[dict[str, Any]]:
     rows = []
     for fraction in (*FRACTIONS, 1.0):
         wish = max(1.0, fraction * ours.depth)
-        assert ours.hits is not None
-        reached = (per_step_at_mean_depth(ours.values, ours.hits, wish) if ours.per_step_thresholds else
+        assert ours.quality is not None
+        reached = (per_step_at_mean_depth(ours.values, ours.quality, wish) if ours.per_step_thresholds else
                    pooled_at_mean_depth(ours.values, wish))
         depths = stops_at(ours.values, reached.thresholds)
-        right = float(ours.hits[np.arange(len(depths)), depths - 1].mean())
+        right = float(ours.quality[np.arange(len(depths)), depths - 1].mean())
         rows.append({"fraction": fraction, "mean_depth": float(depths.mean()), "accuracy": right})
     return rows

@@ -27,12 +27,12 @@ from frost.analysis.rules import (
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
-from frost.core.trajectory import IterativeModel, Trajectory
+from frost.core.trajectory import IterativeModel
 from frost.data.splits import Images
 from frost.halting.calibration import Calibration
 from frost.report.tables import percent, table
 from frost.workflows.calibrate import FRACTIONS, check_trained_for, prefers_per_step, trained_by
-from frost.workflows.dataset import batches_of
+from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training
@@ -140,13 +140,12 @@ def text(result: Compared, depth: int) -> str:
 
 def _traced(model: IterativeModel, images: Images, names: Sequence[str], what: str) -> Traces:
     with progress(what, len(images)) as report:
-        return trace(model, batches_of(images), images.labels, names, report)
+        return trace(model, labelled(images), names, report=report)
 
 
 def _quantile_rows(run: Run, name: str, then: Traces, now: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:
-    calibration = Calibration.gather(then.signals[name], then.hits, weights_hash=weights_hash(run.model), rule=name)
-    return halting_table(Trajectory(None, now.outputs, now.signals[name]), now.labels, calibration, quantiles,
-                         now.signals[name])
+    calibration = Calibration.gather(then.signals[name], then.quality, weights_hash=weights_hash(run.model), rule=name)
+    return halting_table(now.quality, now.signals[name], calibration, quantiles)
 
 
 def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> list[Versus]:

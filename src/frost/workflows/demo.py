@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from frost.analysis.halting import HaltingRow, halt, halting_table, per_step_accuracy, settling_order, standard_error
+from frost.analysis.halting import HaltingRow, halt, halting_table, settling_order, standard_error
 from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
+from frost.analysis.traces import Traces
 from frost.checkpoint import check_destination, save, weights_hash
 from frost.config import to_dict
 from frost.core.model import Frost
@@ -24,6 +25,7 @@ from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.digits import load_digits
 from frost.data.splits import DataSet, Split
 from frost.halting.calibration import Calibration
+from frost.halting.signals import SIGNALS, along
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.tables import percent, table
@@ -76,8 +78,9 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     else:
         calibration = Calibration.gather(last_epoch, weights_hash=weights_hash(model))
     trajectory = run_frozen(model, data.test.images)
-    rows = halting_table(trajectory, data.test.labels, calibration)
-    per_step = per_step_accuracy(trajectory.outputs, data.test.labels)
+    signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits)
+    quality = Traces.of(trajectory.outputs, data.test.labels, {}).quality
+    rows, per_step = halting_table(quality, signal, calibration), quality.mean(dim=0).tolist()
     scale, lipschitz = (model.scale.value.item(), model.lipschitz) if isinstance(model, Frost) else (None, None)
     result = DemoResult(rows, per_step, len(data.test), time.monotonic() - started, scale, lipschitz, config, out)
     picture = _picture(result, trajectory, data.test, calibration)

@@ -52,7 +52,7 @@ def describe_run(name: str, assignments: Sequence[str] = ()) -> RunFacts:
     run = load(name)
     config = from_dict(ModelConfig, run.config["model"], "model")
     origin = run.path / ORIGIN
-    return RunFacts(shown(name, run), run.path, measure(run.model, config.image_channels, config.image_size), config,
+    return RunFacts(shown(name, run), run.path, measure(run.model), config,
                     run.config.get("recipe"), run.config.get("data"), run.calibration,
                     directory.read_json(origin) if origin.is_file() else {})
 
@@ -66,7 +66,7 @@ def describe(name: str, assignments: Sequence[str]) -> tuple[Complexity, Publish
     with torch.device("meta"):
         model = build(config)
     is_the_papers = replace(config, rule=original.rule, gate=original.gate) == original
-    ours = measure(model, config.image_channels, config.image_size)
+    ours = measure(model)
     return ours, TABLE_3.get(name) if is_the_papers else None, config
 
 
@@ -100,7 +100,7 @@ def run_json(facts: RunFacts) -> dict[str, Any]:
     ours, origin = facts.calibration, facts.origin
     calibration = None if ours is None else {
         "policy": ours.rule, "images": len(ours.values), "dropped": ours.dropped,
-        "per_step_thresholds": ours.per_step_thresholds, "knows_right_answers": ours.hits is not None}
+        "per_step_thresholds": ours.per_step_thresholds, "knows_right_answers": ours.quality is not None}
     config = facts.config
     return {"run": facts.run, "path": str(facts.path), **facts.complexity._asdict(), "recipe": facts.recipe,
             "data": facts.data, "architecture": config.architecture, "backbone": config.backbone, "rule": config.rule,

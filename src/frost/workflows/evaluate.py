@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
-from frost.analysis.halting import (
-    EIGHTHS,
-    BudgetRow,
-    HaltingRow,
-    budget_table,
-    halting_table,
-    per_step_accuracy,
-    standard_error,
-)
+from frost.analysis.halting import BUDGETS, EIGHTHS, BudgetRow, HaltingRow, budget_table, halting_table, standard_error
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load
-from frost.core.trajectory import Trajectory
-from frost.data.splits import Images
+from frost.core.task import Judge
+from frost.core.trajectory import IterativeModel
+from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
+from frost.training.evaluate import frozen
 from frost.workflows import compare
 from frost.workflows.calibrate import command_for
 from frost.workflows.compare import Compared, compared
 from frost.workflows.compare import chosen as chosen_policies
-from frost.workflows.dataset import batches_of, data_of
+from frost.workflows.dataset import data_of, labelled
 from frost.workflows.progress import progress
 
 Part = Literal["test", "validation"]
@@ -55,7 +49,42 @@ class Evaluation(NamedTuple):
     compared: Compared | None = None  # with other stopping rules, if asked for
 
 
-def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
+class Frontier(NamedTuple):
+    """Adaptive and fixed depth of a model at a few budgets."""
+
+    rule: str                     # whose thresholds they are
+    rows: list[BudgetRow]         # accuracy is the mean quality
+    per_step: list[float]         # quality when every input stops after step 1, 2, …
+    inputs: int
+
+    def __str__(self) -> str:
+        rows = [[f"{row.mean_depth:.2f}", percent(row.accuracy), percent(row.fixed_depth_accuracy),
+                 f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"] for row in self.rows]
+        return "\n".join([f"{self.inputs:,} inputs · depth {len(self.per_step)} · rule {self.rule}", "",
+                          table(["mean depth", "adaptive", "fixed depth", "gain"], rows)])
+
+
+def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibration | None = None, *,
+             quality: Judge | None = None, fractions: Sequence[float] = BUDGETS) -> Frontier:
+    """Measure a calibrated model on inputs that it has not seen: adaptive against fixed depth at a few budgets.
+
+    Args:
+        data: batches of (inputs, targets), neither trained nor calibrated on.
+        calibration: whose thresholds are used; None is the model's own, made by `frost.calibrate`.
+        quality: how good an answer is, in [0, 1] a sample, where not as the head says.
+        fractions: budgets, as shares of full depth.
+    """
+    calibration = model.calibration if calibration is None else calibration
+    if calibration is None:
+        raise NotCalibrated("thresholds come from held-out inputs; make a calibration first: frost.calibrate(model, "
+                            "held_out).")
+    with frozen(model):
+        traces = trace(model, data, [calibration.rule], model.task.with_judges(None, quality))
+    rows = budget_table(traces.quality, traces.signals[calibration.rule], calibration, fractions)
+    return Frontier(calibration.rule, rows, traces.quality.mean(dim=0).tolist(), traces.inputs)
+
+
+def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
              split: Part = "test", download: bool = False, policies: Sequence[str] | None = None) -> Evaluation:
     """Measure a run on a split of the data set that it was trained on.
 
@@ -77,15 +106,14 @@ def evaluate(run_path: Path | str, data_folder: Path | None = None, quantiles: S
     chosen = data.test if split == "test" else data.validation
     rule = "rank" if run.calibration is None else run.calibration.rule
     with progress("evaluating", len(chosen)) as report:
-        traces = trace(run.model, batches_of(chosen), chosen.labels, [rule], report)
-    trajectory = Trajectory(None, traces.outputs, traces.signals[rule])
-    if not bool(torch.isfinite(traces.outputs).all()) or bool(torch.isnan(traces.signals[rule]).any()):
+        traces = trace(run.model, labelled(chosen), [rule], report=report)
+    if not traces.is_finite or bool(torch.isnan(traces.signals[rule]).any()):
         raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
                          "smaller train.learning_rate.")
-    rows = _rows(run, trajectory, chosen, asked)
+    rows = _rows(run, traces, asked)
     others = None if names is None else compared(run, data.validation, chosen, names, asked)
-    per_step = per_step_accuracy(trajectory.outputs, chosen.labels)
-    return Evaluation(shown(run_path, run), data.name, split, len(chosen), trajectory.depth, rows, per_step,
+    per_step = traces.quality.mean(dim=0).tolist()
+    return Evaluation(shown(run_path, run), data.name, split, len(chosen), traces.depth, rows, per_step,
                       is_calibrated(run), time.monotonic() - started,
                       rule, _budgets(run, traces), others)
 
@@ -163,13 +191,13 @@ def shown(run_path: Path | str, run: Run) -> str:
 
 def _budgets(run: Run, traces: Traces) -> list[BudgetRow]:
     """The rule that the run answers with when it is asked for a mean depth; none without right answers to go by."""
-    if run.calibration is None or run.calibration.hits is None or traces.depth < 2:
+    if run.calibration is None or run.calibration.quality is None or traces.depth < 2:
         return []
-    return budget_table(traces.outputs, traces.labels, run.calibration, traces.signals[run.calibration.rule])
+    return budget_table(traces.quality, traces.signals[run.calibration.rule], run.calibration)
 
 
-def _rows(run: Run, trajectory: Trajectory, images: Images, quantiles: Sequence[float]) -> list[HaltingRow]:
+def _rows(run: Run, traces: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:
     if run.calibration is not None and is_calibrated(run):
-        return halting_table(trajectory, images.labels, run.calibration, quantiles, trajectory.score_logits)
-    full = per_step_accuracy(trajectory.outputs, images.labels)[-1]
-    return [HaltingRow(1.0, None, float(trajectory.depth), full, full) for _ in quantiles]
+        return halting_table(traces.quality, traces.signals[run.calibration.rule], run.calibration, quantiles)
+    full = traces.quality[:, -1].mean().item()
+    return [HaltingRow(1.0, None, float(traces.depth), full, full) for _ in quantiles]

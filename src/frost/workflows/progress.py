@@ -20,13 +20,13 @@ class Report(Protocol):
 
 @contextmanager
 def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
-             is_shown: bool = True) -> Iterator[Report]:
+             is_shown: bool = True, unit: str = "images") -> Iterator[Report]:
     """Show `done` of `total` while the block runs; the text may change with each call.
 
     Args:
         total: None if it is known at the end only.
         first: what was done before, if the work goes on from there.
-        per_unit: images in a unit of work, for the rate in images per second.
+        per_unit: images, or what `unit` says, in a piece of work, for the rate that is shown.
         is_shown: False where another process shows it.
     """
     if not is_shown:
@@ -46,7 +46,7 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
                    *([] if total is None else [TimeRemainingColumn()]))
         with Progress(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task(what, total=total, completed=first, text="")
-            yield lambda done, text: bar.update(task, completed=done, text=f"{rate(done):.0f} images/s  {text}")
+            yield lambda done, text: bar.update(task, completed=done, text=f"{rate(done):.0f} {unit}/s  {text}")
         return
     last = started
 
@@ -55,10 +55,10 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
         if done == total or time.monotonic() - last >= QUIET_SECONDS:
             last = time.monotonic()
             if total is None:
-                say(f"{what}: {done}  {rate(done):.0f} images/s  {text}")
+                say(f"{what}: {done}  {rate(done):.0f} {unit}/s  {text}")
                 return
             left = (total - done) * per_unit / max(rate(done), 1e-9)
-            say(f"{what}: {done}/{total}  {rate(done):.0f} images/s  {left / 60:.1f} min left  {text}")
+            say(f"{what}: {done}/{total}  {rate(done):.0f} {unit}/s  {left / 60:.1f} min left  {text}")
 
     yield line
 

@@ -70,6 +70,11 @@ def begin(out: Path, config: Mapping[str, Any], command: Sequence[str], data: Da
     """
     facts = facts_of(data) | ({"processes": processes} if processes > 1 else {})
     facts |= {} if first_hash is None else {"first_weights": first_hash}
+    begin_facts(out, config, facts, command)
+
+
+def begin_facts(out: Path, config: Mapping[str, Any], facts: Mapping[str, Any], command: Sequence[str]) -> None:
+    """The same, with facts of the data that are known already."""
     if (out / RUN).exists():
         _check_same(out, "data", facts)
         return

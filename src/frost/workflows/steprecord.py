@@ -10,7 +10,8 @@ from frost.training.loop import StepRecord
 def line_of(record: StepRecord) -> str:
     """What the progress shows of a step."""
     scale = "" if record.scale is None else f"  λ {record.scale:.3f}"
-    return f"epoch {record.epoch}  loss {record.loss:.3f}  accuracy {record.accuracy:.2f}{scale}"
+    quality = "" if record.accuracy is None else f"  accuracy {record.accuracy:.2f}"
+    return f"epoch {record.epoch}  loss {record.loss:.3f}{quality}{scale}"
 
 
 def check_finite(record: StepRecord, learning_rate: float) -> None:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import shlex
 import signal
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from frost import checkpoint, directory
 from frost.analysis.traces import Traces
@@ -33,22 +30,18 @@ from frost.recipes import RunConfig
 from frost.report.tables import percent, table
 from frost.training.board import check_board
 from frost.training.evaluate import Validation, run_shared, validated
-from frost.training.loop import Training, go_on, steps_in
+from frost.training.loop import Training
 from frost.training.memory import explained_memory
-from frost.training.records import Records
 from frost.training.refit import refit
-from frost.training.snapshot import restore_all, save_snapshot
+from frost.training.sources import ImageSource
 from frost.training.team import Team, joined
 from frost.workflows.beginning import first_model
 from frost.workflows.calibrate import from_traces
 from frost.workflows.dataset import check_fits, open_data
-from frost.workflows.interrupt import Stopped, Wish, stop_wish
+from frost.workflows.interrupt import Stopped, stop_wish
 from frost.workflows.progress import progress
 from frost.workflows.runfolder import ORIGIN, alone_in, begin, has_ended, may_begin
-from frost.workflows.steprecord import check_finite, line_of
-
-SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
-Probe = Callable[[IterativeModel, int, int], Mapping[str, Any] | None]    # of the model, after so many of all steps
+from frost.workflows.runner import Probe, Runner
 
 
 class TrainResult(NamedTuple):
@@ -113,171 +106,83 @@ def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data
 
         if not team.by_first(began):
             return True
-        run = _Run(out, config, values, data, Training.begin(model, config.train, team), wish, command, probe,
-                   first_hash)
-        run.open(files, tensorboard)
-        run.to_the_end()
+        run = _Run(out, config, data, command, first_hash)
+        run.runner = Runner(
+            out, Training.begin(model, config.train, team), ImageSource(data.train, config.train, team), config.train,
+            config.halting, model.task, wish, run.final_config(),
+            shlex.join([*(word for word in command if word != "--resume"), "--resume"]),
+            lambda model: run.validated(model)[1], config.train.batch * team.size, probe=probe)
+        run.runner.open(files, tensorboard)
+        run.runner.to_the_end()
+        run.calibrate()
     return False
 
 
 @dataclass
 class _Run:
-    """One training with everything that it writes to."""
+    """What a recipe's training is judged by, and what it leaves."""
 
     out: Path
     config: RunConfig
-    values: dict[str, Any]
     data: DataSet[Images]
-    training: Training
-    wish: Wish
     command: tuple[str, ...]
-    probe: Probe | None = None
-    first_hash: str | None = None                          # of the weights of another run that it began with
-    seconds_before: float = 0.0
-    started: float = field(default_factory=time.monotonic)
-    last_save: float = field(default_factory=time.monotonic)
-    scores: list[Tensor] = field(default_factory=list)     # score logits of the last epoch, if they calibrate
-    validated_at: int = 0                                  # the step of the last validation
+    first_hash: str | None = None          # of the weights of another run that it began with
+    runner: Runner = field(init=False)
 
-    def open(self, files: ExitStack, tensorboard: bool) -> None:
-        """Set the training back to its newest checkpoint, if it has one, and the files with it."""
-        found = restore_all(self.out / checkpoint.CHECKPOINTS, self.training)
-        if found is not None:
-            self.seconds_before = found[0]["seconds"]
-            self.scores = [] if found[1] is None else [found[1]]
-        self.records = Records(self.out, self.training.step, files, self.team.is_first, tensorboard,
-                               self.probe is not None)
-        self.validated_at = self.team.agree(self.records.last_validation)
+    def final_config(self) -> dict[str, Any]:
+        """What is written beside the weights."""
+        return {**to_dict(self.config), "classes": list(self.data.classes)}
 
-    @property
-    def team(self) -> Team:
-        """The processes of this training."""
-        return self.training.team
-
-    def to_the_end(self) -> None:
-        """Take the remaining steps, then calibrate and leave the run."""
-        batches, steps = steps_in(self.data.train, self.config.train, self.team.size)
-        shown = self._validate_if_due(batches, steps)    # if it was stopped inside a validation
-        if self.training.step == 0:
-            self._probe(steps)
-        if self.training.step < steps:
-            images = self.config.train.batch * self.team.size
-            with progress("training", steps, self.training.step, images, is_shown=self.team.is_first) as report:
-                for record in go_on(self.training, self.data.train, self.config.train, self.config.halting,
-                                    self._watch):
-                    check_finite(record, self.config.train.learning_rate)
-                    self.records.step(record)
-                    self._probe(steps)
-                    shown = self._validate_if_due(batches, steps) or shown
-                    report(record.step, line_of(record) + shown)
-                    self._save_if_due(record.step == steps)
-        self._calibrate()
-
-    def _probe(self, steps: int) -> None:
-        if self.probe is not None and self.team.is_first:
-            self.records.probe(self.training.step, self.probe(self.training.model, self.training.step, steps))
-
-    @property
-    def seconds(self) -> float:
-        """Time spent on this run, by all processes that worked on it."""
-        return self.seconds_before + time.monotonic() - self.started
-
-    def _watch(self, epoch: int, trajectory: Trajectory) -> None:
-        if self.config.halting.calibrate == "last-epoch" and epoch == self.config.train.epochs:
-            self.scores.append(trajectory.score_logits.cpu())
-
-    def _save_if_due(self, is_last: bool) -> None:
-        every = self.config.train.save_every
-        is_due = self.training.step % every == 0 if every else time.monotonic() - self.last_save >= SAVE_SECONDS
-        if is_due or is_last:
-            self._save()
-        self._stop_if_wished()
-
-    def _save(self) -> None:
-        if not self.team.is_first:
-            return
-        self.records.sync()
-        scores = torch.cat(self.scores) if self.scores else None
-        save_snapshot(self.out / checkpoint.CHECKPOINTS, self.training, self._final_config(),
-                      {"seconds": self.seconds}, scores)
-        self.last_save = time.monotonic()
-
-    def _stop_if_wished(self) -> None:
-        """Save and leave if somebody asked any process to; between steps and inside validations, where weights rest."""
-        number = self.team.agree(self.wish.number)
-        if number:
-            self._save()
-            words = [word for word in self.command if word != "--resume"]
-            raise Stopped(f"stopped after step {self.training.step}; nothing is lost. To go on: "
-                          f"{shlex.join([*words, '--resume'])}", number)
-
-    def _final_config(self) -> dict[str, Any]:
-        return {**self.values, "classes": list(self.data.classes)}
-
-    def _validated(self, model: IterativeModel) -> tuple[Trajectory, Validation]:
+    def validated(self, model: IterativeModel) -> tuple[Trajectory, Validation]:
         """Trajectories of the held-out images, and how good they are."""
         batch = self.config.train.batch
         with explained_memory(batch):
-            trajectory = run_shared(model, self.data.validation, batch, self.team,
-                                    report=lambda *_: self._stop_if_wished())
-        validation = validated(trajectory, self.data.validation.labels)
-        if not all(map(math.isfinite, validation.loss)):
-            raise FloatingPointError(f"the validation loss is not finite after step {self.training.step}; lower "
-                                     "train.learning_rate, in a new --out.")
-        return trajectory, validation
+            trajectory = run_shared(model, self.data.validation, batch, self.runner.team,
+                                    report=lambda *_: self.runner.stop_if_wished())
+        return trajectory, self.runner.checked(validated(trajectory, self.data.validation.labels))
 
-    def _validate_if_due(self, batches: int, steps: int) -> str:
-        """At the end of an epoch, once: the depth–accuracy curve; what the progress line shows of it."""
-        epoch, rest = divmod(self.training.step, batches)
-        is_due = epoch and not rest and (epoch % self.config.train.validate_every == 0 or self.training.step == steps)
-        if not is_due or self.validated_at == self.training.step:
-            return ""
-        _, validation = self._validated(self.training.result)
-        self.records.validation(validation, {"step": self.training.step, "epoch": epoch, "seconds": self.seconds})
-        self.validated_at = self.training.step
-        return f"  validation {percent(validation.accuracy[-1])}"
+    def calibrate(self) -> None:
+        """Teach the score once more if that is asked for, calibrate, and leave a run."""
+        kept = self._kept()
+        trajectory, validation = self.validated(kept)
+        if not self.runner.team.is_first:
+            return
+        model = kept.cpu()
+        if self.config.halting.calibrate == "held-out":
+            rule = self.config.halting.objective
+            signal = along(SIGNALS[rule], trajectory.outputs, trajectory.score_logits)
+            traces = Traces.of(trajectory.outputs, self.data.validation.labels, {rule: signal})
+            calibration = from_traces(model, traces, rule)
+        else:
+            calibration = Calibration.gather(torch.cat(self.runner.scores),
+                                             weights_hash=checkpoint.weights_hash(model))
+        training = self.runner.training
+        origin = {"command": shlex.join(self.command), "recipe": self.config.recipe, "seed": self.config.train.seed,
+                  "seconds": self.runner.seconds, "steps": training.step, "precision": training.precision,
+                  "threads": torch.get_num_threads(), "processes": self.runner.team.size, "torch": torch.__version__,
+                  "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
+        if self.first_hash is not None:
+            origin["first_weights"] = self.first_hash
+        checkpoint.finish(self.out, model, self.final_config(), calibration,
+                          {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
 
     def _kept(self) -> IterativeModel:
         """What is kept in the end: with `halting.refit` a copy whose score was taught once more.
 
         A copy, so that a checkpoint made from here on holds the training as it was.
         """
-        if not self.config.halting.refit:
-            return self.training.result
-        kept = copy.deepcopy(self.training.result)
-        halting, train = self.config.halting, self.config.train
+        result, halting, train = self.runner.training.result, self.config.halting, self.config.train
+        if not halting.refit:
+            return result
+        kept = copy.deepcopy(result)
         with progress("teaching the score", min(halting.refit, len(self.data.train)),
-                      is_shown=self.team.is_first) as report:
+                      is_shown=self.runner.team.is_first) as report:
             def seen(done: int, words: str) -> None:
-                self._stop_if_wished()
+                self.runner.stop_if_wished()
                 report(done, words)
 
             refit(kept, self.data.train, halting, train.augment, train.seed, seen)
         return kept
-
-    def _calibrate(self) -> None:
-        kept = self._kept()
-        trajectory, validation = self._validated(kept)
-        if not self.team.is_first:
-            return
-        model = kept.cpu()
-        held_out = self.config.halting.calibrate == "held-out"
-        if held_out:
-            rule = self.config.halting.objective
-            signal = along(SIGNALS[rule], trajectory.outputs, trajectory.score_logits)
-            labels = self.data.validation.labels
-            calibration = from_traces(model, Traces(trajectory.outputs, labels, {rule: signal}), rule,
-                                      self.data.validation.image_shape)
-        else:
-            calibration = Calibration.gather(torch.cat(self.scores), weights_hash=checkpoint.weights_hash(model))
-        origin = {"command": shlex.join(self.command), "recipe": self.config.recipe, "seed": self.config.train.seed,
-                  "seconds": self.seconds, "steps": self.training.step, "precision": self.training.precision,
-                  "threads": torch.get_num_threads(), "processes": self.team.size, "torch": torch.__version__,
-                  "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
-        if self.first_hash is not None:
-            origin["first_weights"] = self.first_hash
-        checkpoint.finish(self.out, model, self._final_config(), calibration,
-                          {ORIGIN: (json.dumps(origin, indent=2) + "\n").encode()})
 
 
 def text(result: TrainResult) -> str:

@@ -41,9 +41,9 @@ def rules(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
                                                                           and name != "fixed"]))
         gap = paired_difference(depths_under(ours, then, now, wish), depths_under(theirs, then, now, wish), now)
         versus.append({"fraction": fraction, "policy": ours, "simple": theirs,
-                       "difference": {**gap._asdict(), "n": now.count}})
+                       "difference": {**gap._asdict(), "n": now.inputs}})
     seers = {"agreement": now.settles, "label": label_oracle(now.quality)}
-    return {"rows": rows, "versus": versus, "images": now.count,
+    return {"rows": rows, "versus": versus, "images": now.inputs,
             "oracle": {name: with_intervals(name, depths.numpy(), now) for name, depths in seers.items()}}
 
 
@@ -66,14 +66,14 @@ def shift(model: IterativeModel, data: DataSet[Images]) -> dict[str, Any]:
             test, renewed = (_traced(model, part, ["rank"], kind, severity) for part in (data.test, data.validation))
             rows.append({"kind": kind, "severity": severity, "old": stopped(held_out, test),
                          "renewed": stopped(renewed, test),
-                         "full": of_share(int(test.quality[:, -1].sum()), test.count)._asdict()})
+                         "full": of_share(int(test.quality[:, -1].sum()), test.inputs)._asdict()})
             report(number, f"{kind} {severity}")
     return {"clean": stopped(held_out, plain), "rows": rows, "wish": wish, "depth": held_out.depth}
 
 
 def with_intervals(policy: str, depths: Depths, test: Traces) -> dict[str, Any]:
     """Mean depth, accuracy, gain over the fixed-depth line and loss against full depth, each with its interval."""
-    found, count = judge(policy, depths.mean() / test.depth, depths, test), test.count
+    found, count = judge(policy, depths.mean() / test.depth, depths, test), test.inputs
     hits = test.quality.numpy()
     return {"mean_depth": of_mean(depths)._asdict(), "accuracy": {**found.accuracy._asdict(), "n": count},
             "gain": {**found.gain._asdict(), "n": count},

@@ -118,8 +118,7 @@ def _jacobian(model: IterativeModel, start: State, row: int, hidden: Tensor, dep
 
 
 def _row(state: State, row: int) -> State:
-    part = slice(row, row + 1)
-    return State(state.hidden[part], None if state.drive is None else state.drive[part], state.feedthrough[part], None)
+    return state.mapped(lambda part: part[row : row + 1])._replace(step=None)
 
 
 def _step_of(model: IterativeModel, start: State) -> StateMap:
