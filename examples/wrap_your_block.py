@@ -1,11 +1,11 @@
-"""A block of your own becomes a FROST model and takes a training step: python examples/wrap_your_block.py"""
+"""A block of your own with a skip connection becomes a network of adaptive depth: python examples/wrap_your_block.py"""
 
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
 import frost
-from frost.halting.ranking import HaltingConfig
-from frost.training.objective import objective
 
 
 class MyBlock(nn.Module):
@@ -13,8 +13,8 @@ class MyBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(8, channels)
-        self.depthwise = nn.Conv2d(channels, channels, 5, padding=2, groups=channels)
+        self.norm = nn.GroupNorm(4, channels)
+        self.depthwise = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
         self.mix = nn.Conv2d(channels, channels, 1)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -23,15 +23,17 @@ class MyBlock(nn.Module):
 
 
 torch.manual_seed(0)
-model = frost.Frost(
-    stem=nn.Conv2d(3, 64, 4, stride=4),
-    transition=frost.branch(MyBlock(64)),     # A is the update, so the skip connection is taken off
-    channels=64, classes=10, config=frost.FrostConfig(depth=8))
+images, labels = (torch.from_numpy(part) for part in (load_digits().images / 16, load_digits().target))
+parts = random_split(TensorDataset(images[:, None].float(), labels), [897, 400, 500])
+train, held_out, test = (DataLoader(part, batch_size=64, shuffle=part is parts[0]) for part in parts)
 
-images, labels = torch.rand(16, 3, 32, 32), torch.randint(10, (16,))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-before = objective(model(images), labels, HaltingConfig())
-before.total.backward()
-optimizer.step()
-after = objective(model(images), labels, HaltingConfig())
-print(f"λ = {model.scale.value.item():.4f}, loss {before.total.item():.4f} → {after.total.item():.4f}")
+model = frost.Frost(nn.Conv2d(1, 32, 3, padding=1), frost.branch(MyBlock(32)), head=frost.Classifier(32, 10), depth=8)
+frost.fit(model, train, epochs=12)
+calibration = frost.calibrate(model, held_out, signal="confidence")
+print(frost.evaluate(model, test, calibration))
+
+model.save("runs/wrap_your_block")
+run = frost.load("runs/wrap_your_block", model=model)
+engine = frost.Engine(run.model, run.calibration.at_mean_depth(4))
+for result in engine.run(image for image, _ in list(parts[2])[:5]):
+    print(f"a {int(result.output.argmax())} after {result.depth} steps")

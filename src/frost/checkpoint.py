@@ -26,6 +26,7 @@ from safetensors.torch import load_file, load_model, save_model
 from frost import directory
 from frost.config import from_dict, to_dict
 from frost.core.inputs import Signature
+from frost.core.precision import Device, resolve_device
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration
 from frost.zoo.registry import ModelConfig, build
@@ -174,13 +175,15 @@ def newest(checkpoints: Path, required: tuple[str, ...] = ()) -> Path | None:
     return None
 
 
-def load(path: Path | str, model: IterativeModel | None = None, with_calibration: bool = True) -> Run:
+def load(path: Path | str, model: IterativeModel | None = None, with_calibration: bool = True,
+         device: Device | None = None) -> Run:
     """Verify and read a run directory; the model comes back in evaluation mode.
 
     Args:
         with_calibration: False leaves it out, also one that cannot be read: it is to be replaced.
         path: a folder, or the name of a run that comes with the package, such as "digits".
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
+        device: where the model shall run: auto, cpu, cuda or mps; None leaves it where it was made.
     """
     path = locate(path)
     manifest, config = _verified_or_offered(path), directory.read_json(path / CONFIG)
@@ -200,6 +203,8 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
             other = "other weights" if calibration.depth == model.depth else f"a model of depth {calibration.depth}"
             raise ValueError(f"{path / name} belongs to {other}; make it again: frost calibrate {path}.")
     model.calibration = calibration
+    if device is not None:
+        model.to(resolve_device(device))
     return Run(path, model, calibration, config)
 
 

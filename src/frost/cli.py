@@ -218,6 +218,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().print_help()
         return 0
     keep_pages()
+    if getattr(arguments, "device", None):
+        os.environ["FROST_DEVICE"] = arguments.device    # what `auto` means from here on, also in processes of ours
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: say(f"frost: {message}.")
         return _carried_out(VERBS[arguments.verb], arguments)

@@ -8,12 +8,14 @@ from pathlib import Path
 
 def demo_options(words: argparse.ArgumentParser) -> None:
     """Of `frost demo`."""
+    _add_device(words)
     words.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
                        help="folder for the run and its picture (default: %(default)s)")
 
 
 def train_options(words: argparse.ArgumentParser) -> None:
     """Of `frost train`."""
+    _add_device(words)
     words.add_argument("recipe", metavar="RECIPE", help="such as digits or cifar100-cpu; `frost recipes` lists them")
     words.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
     _add_data(words)
@@ -32,6 +34,11 @@ def launch_options(words: argparse.ArgumentParser) -> None:
     words.add_argument("command", nargs=argparse.REMAINDER, metavar="train …", help="what each of them runs")
 
 
+def _add_device(words: argparse.ArgumentParser) -> None:
+    words.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"),
+                       help="where the model runs (default: auto, a GPU if there is one; untested on GPUs)")
+
+
 def _add_data(words: argparse.ArgumentParser) -> None:
     words.add_argument("--data", type=Path, metavar="DIR", help="folder with the data set (default: the cache folder)")
     words.add_argument("--download", action="store_true", help="fetch a public data set that is missing")
@@ -39,6 +46,7 @@ def _add_data(words: argparse.ArgumentParser) -> None:
 
 def evaluate_options(words: argparse.ArgumentParser) -> None:
     """Of `frost evaluate`."""
+    _add_device(words)
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
     _add_data(words)
     words.add_argument("--quantiles", type=float, nargs="+", metavar="Q",
@@ -51,6 +59,7 @@ def evaluate_options(words: argparse.ArgumentParser) -> None:
 
 def predict_options(words: argparse.ArgumentParser) -> None:
     """Of `frost predict`."""
+    _add_device(words)
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
     words.add_argument("files", type=Path, nargs="*", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
     words.epilog = ("Exit status: 0 if every file has an answer, 1 if some have none, 2 if none has one or the command "
@@ -70,6 +79,7 @@ def predict_options(words: argparse.ArgumentParser) -> None:
 
 def calibrate_options(words: argparse.ArgumentParser) -> None:
     """Of `frost calibrate`."""
+    _add_device(words)
     words.add_argument("run", metavar="RUN", help="folder of a run")
     _add_data(words)
     words.add_argument("--policy", default="rank", metavar="RULE",
@@ -78,6 +88,7 @@ def calibrate_options(words: argparse.ArgumentParser) -> None:
 
 def bench_options(words: argparse.ArgumentParser) -> None:
     """Of `frost bench`."""
+    _add_device(words)
     words.add_argument("model", metavar="RUN|MODEL", help="folder or name of a run, or a model such as frost-vit-b16")
     words.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64, 256], metavar="B",
                        help="images that run together (default: 1 8 64 256)")
@@ -93,6 +104,7 @@ def bench_options(words: argparse.ArgumentParser) -> None:
 
 def reproduce_options(words: argparse.ArgumentParser) -> None:
     """Of `frost reproduce`."""
+    _add_device(words)
     words.add_argument("--scale", required=True, choices=("smoke", "cpu", "paper"),
                        help="smoke: digits, minutes; cpu: CIFAR-100, hours; paper: the original settings, for a GPU")
     words.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for report, figures and runs")
@@ -104,6 +116,7 @@ def reproduce_options(words: argparse.ArgumentParser) -> None:
 
 def analyze_options(words: argparse.ArgumentParser) -> None:
     """Of `frost analyze`."""
+    _add_device(words)
     words.add_argument("run", metavar="RUN", help="folder of a run, or the name of one that comes with the package")
     _add_data(words)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,12 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def resolve_device(wish: Device) -> torch.device:
-    """A GPU if there is one, unless the user says otherwise."""
+    """A GPU if there is one, unless the user says otherwise: here, or for `auto` in the environment (FROST_DEVICE).
+
+    The environment is what the option `--device` of every verb sets, so that it reaches whatever a verb runs. There is
+    no GPU on our machines: `cuda` and `mps` are untested.
+    """
+    wish = cast(Device, os.environ.get("FROST_DEVICE", wish)) if wish == "auto" else wish
     if wish not in get_args(Device):
         raise ValueError(f"device is one of {', '.join(get_args(Device))}; got '{wish}'.")
     is_there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

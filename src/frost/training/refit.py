@@ -53,6 +53,9 @@ def refit_on(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], ha
     """The same for any batches of (inputs, targets), of which the first `halting.refit` inputs are taken."""
     if not model.has_score:
         raise ValueError("halting.refit teaches a halting score, and this model has none; set it to 0.")
+    if halting.refit_by == "wins" and (model.task if task is None else task).quality is None:
+        raise ValueError("halting.refit_by='wins' counts right answers, and no quality says which are; pass quality=… "
+                         "or a tolerance, or set refit_by to 'gain'.")
     seen = look(model, batches, halting.refit, task, report)
     fit_score(score_of(model), seen, replace(halting, rank_by=halting.refit_by, pairs=halting.refit_pairs), seed)
 
@@ -92,8 +95,11 @@ def look(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], most: 
                 wanted = targets[:count].to(device)
                 given = [torch.stack(of_steps, dim=1) for of_steps in zip(*shown, strict=True)
                          if of_steps[0] is not None]
+                losses = task.losses(outputs, wanted)
+                # without a quality nothing can be won by it: then only a ranking by losses is asked for
+                quality = torch.zeros_like(losses) if task.quality is None else task.qualities(outputs, wanted)
                 parts.append(tuple(part.cpu() for part in (
-                    task.losses(outputs, wanted), task.qualities(outputs, wanted), *given)))
+                    losses, quality, *given)))
                 done += count
                 if report is not None:
                     report(done, "")

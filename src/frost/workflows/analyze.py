@@ -35,7 +35,7 @@ class Analysis(NamedTuple):
 def analyze(run_path: Path | str, data_folder: Path | None = None, download: bool = False) -> Analysis:
     """Measure a run on the test images of its data set."""
     started = time.monotonic()
-    run = load(run_path, with_calibration=False)
+    run = load(run_path, with_calibration=False, device="auto")
     data = data_of(run, data_folder, download)
     model = run.model.eval()
     say(f"analyzing {len(data.test):,} images")

@@ -28,7 +28,7 @@ from frost.analysis.draws import in_shares, normal_depths
 from frost.analysis.published import DEPTHS
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
-from frost.core.precision import Precision, autocast, device_of, resolve_precision
+from frost.core.precision import Precision, autocast, device_of, resolve_device, resolve_precision, synchronize
 from frost.core.trajectory import IterativeModel
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
@@ -134,7 +134,7 @@ def _subject(name: Path | str, mean_depth: float | None,
     """The model, its configuration, and a way to draw depths."""
     generator = np.random.default_rng(seed)
     if Path(name).exists() or str(name) in pretrained():
-        run = load(name)
+        run = load(name, device="auto")
         config = from_dict(ModelConfig, run.config["model"], "model")
         if not run.model.stationary:
             raise ValueError(f"{run.path} has weights of its own for each step, so depths cannot mix; bench a "
@@ -152,7 +152,7 @@ def _subject(name: Path | str, mean_depth: float | None,
     mean, deviation = (config.depth * part for part in DEPTHS[config.backbone])
     mean = mean if mean_depth is None else mean_depth
     shares = normal_depths(mean, deviation, config.depth)
-    return (build(config, seed=seed), config, lambda count: in_shares(shares, count, generator),
+    return (build(config, seed=seed).to(resolve_device("auto")).eval(), config, lambda count: in_shares(shares, count, generator),
             f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}")
 
 
@@ -170,7 +170,8 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
     models: dict[str, IterativeModel] = {name: model}
     for architecture in BASELINES:
         if architecture != config.architecture:
-            models[architecture] = build(replace(config, architecture=architecture), seed=seed).eval()
+            models[architecture] = build(replace(config, architecture=architecture), seed=seed).to(
+                device_of(model)).eval()
     candidates = [candidate for candidate in CANDIDATES if candidate.executor in executors
                   and (candidate.caches_first or _starts_from_zero(model))]
     full = dict.fromkeys(models, 0.0)
@@ -218,6 +219,7 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     started = time.perf_counter()
     for result in engine.run(stream(), order="finish"):
         answered[result.key] = time.perf_counter()
+    synchronize(device_of(engine.model))
     seconds = time.perf_counter() - started
     flops = engine.work.begun * cost.at(1) + engine.work.stepped * cost.step
     if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
@@ -234,16 +236,18 @@ def _full_rate(model: IterativeModel, images: Tensor, precision: Precision, last
             for _ in range(model.depth):
                 state = model.step(state)
             model.read(state)
+            synchronize(device)
             done += len(images)
     return done / (time.perf_counter() - started)
 
 
-def _best_seconds(action: Callable[[], None], least: float = 0.5, rounds: int = 3) -> float:
+def _best_seconds(action: Callable[[], None], device: torch.device, least: float = 0.5, rounds: int = 3) -> float:
     """The shortest of a few rounds, of at least `least` seconds in all."""
     best, started, done = math.inf, time.perf_counter(), 0
     while done < rounds or time.perf_counter() - started < least:
         before = time.perf_counter()
         action()
+        synchronize(device)
         best = min(best, time.perf_counter() - before)
         done += 1
     return best
@@ -266,7 +270,7 @@ def _exit_test(model: IterativeModel, config: ModelConfig, batch: int, precision
         def step() -> None:
             model.step(state)
 
-        return _best_seconds(ask) / _best_seconds(step)
+        return _best_seconds(ask, device_of(model)) / _best_seconds(step, device_of(model))
 
 
 def _starts_from_zero(model: IterativeModel) -> bool:

@@ -48,7 +48,7 @@ def calibrate_run(run_path: Path | str, data_folder: Path | None = None, policy:
     """Calibrate a run anew on the validation images of its data set, for one stopping rule."""
     started = time.monotonic()
     check_policy(policy)
-    run = load(run_path, with_calibration=False)
+    run = load(run_path, with_calibration=False, device="auto")
     if run.path.parent.name == CHECKPOINTS:
         raise ValueError(f"{run_path} is still being trained; a training that ends calibrates its run: go on with "
                          "--resume.")

@@ -97,7 +97,7 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     started = time.monotonic()
     if split not in get_args(Part):
         raise ValueError(f"split is one of {', '.join(get_args(Part))}, got '{split}'; training images flatter.")
-    run = load(run_path)
+    run = load(run_path, device="auto")
     asked = list(quantiles or (EIGHTHS if is_calibrated(run) else (1.0,)))
     for quantile in asked:
         rule_at(run, quantile)    # refuses now, not after minutes of measuring

@@ -86,7 +86,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     """
     started = time.monotonic()
     check_between("--batch", batch, 1, LARGEST_BATCH)
-    run = load(run_path)
+    run = load(run_path, device="auto")
     policy = policy_of(run, budget)
     rows: list[Seen | Unseen] = []
     totals, watch = _Totals(), _watch(run, policy)

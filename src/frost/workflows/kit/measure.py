@@ -87,7 +87,7 @@ def extrapolation(model: IterativeModel, test: Images) -> dict[str, Any]:
     hits: list[Tensor] = []
     with frozen(model):
         for images, labels in zip(batches_of(test), test.labels.split(256), strict=True):
-            outputs = model(images, depth=4 * model.depth, keep_states=False).outputs
+            outputs = model(images.to(device_of(model)), depth=4 * model.depth, keep_states=False).outputs.cpu()
             hits.append(outputs.argmax(dim=-1) == labels[:, None])
     each, depth = torch.cat(hits).double(), model.depth
     right = each.mean(dim=0).tolist()
@@ -153,7 +153,7 @@ def _along(model: IterativeModel, batches: Iterator[Tensor]) -> Iterator[tuple[T
     norm: Any = model.norm
     head: Any = model.head
     for images in batches:
-        trajectory: Trajectory = model(images)
+        trajectory: Trajectory = model(images.to(device_of(model)))
         assert trajectory.states is not None
         axis = channel_axis(trajectory.states[:, 0].shape, head.channels, model.layout)    # type: ignore[arg-type]
         features = [normalised_pool(norm, hidden, axis) for hidden in trajectory.states.unbind(dim=1)]

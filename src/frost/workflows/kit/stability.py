@@ -13,6 +13,7 @@ from torch import Tensor
 from frost.analysis.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
 from frost.core.frozen import one_unrolling
 from frost.core.model import Frost
+from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, State
 from frost.data.splits import Images
 
@@ -29,7 +30,7 @@ def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
     for parameter in twin.parameters():
         parameter.requires_grad_(False)
     with one_unrolling():    # the weights rest: what depends on them alone is not computed for each of a thousand steps
-        return _theory(twin, test.batch(torch.arange(min(probes, len(test)))).double())
+        return _theory(twin, test.batch(torch.arange(min(probes, len(test)))).double().to(device_of(twin)))
 
 
 def _theory(twin: IterativeModel, images: Tensor) -> dict[str, Any]:
