@@ -6,8 +6,8 @@ import torch
 from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig, difficulty, easy_and_hard
-from frost.training.objective import anchoring_loss, relative_loss, right, step_losses
-from frost.training.refit import fit_score, look, refit
+from frost.training.objective import anchoring_loss, relative_loss, step_losses
+from frost.training.refit import fit_score, images_of, look, refit
 from frost.zoo.registry import SIZES, build
 
 HALTING = HaltingConfig(refit=200)
@@ -44,12 +44,13 @@ def test_averaged_weights_which_are_frozen_stay_so(model):
 
 def test_the_ranking_losses_fall(model):
     data = load_digits().train
-    seen = look(model, data, torch.arange(300))
+    seen = look(model, images_of(data, torch.arange(400), None, 0), 300)
+    assert len(seen.losses) == 300
     by_wins = HaltingConfig(rank_by="wins")
-    easy, hard = easy_and_hard(step_losses(seen.outputs, seen.labels), by_wins, right(seen.outputs, seen.labels))
+    easy, hard = easy_and_hard(seen.losses, by_wins, seen.quality)
 
     def loss():
-        logits = model.head.score(seen.features, seen.outputs)
+        logits = model.head.score(seen.features, seen.of_outputs)
         return (0.7 * relative_loss(logits, easy, hard, 0.2) + 0.3 * anchoring_loss(logits, easy, hard)).item()
 
     before = loss()
@@ -59,10 +60,11 @@ def test_the_ranking_losses_fall(model):
 
 def test_what_it_looks_at_is_what_the_model_reads(model):
     data = load_digits().train
-    seen = look(model, data, torch.arange(5))
+    seen = look(model, images_of(data, torch.arange(5), None, 0), 5)
     trajectory = model.eval()(data.batch(torch.arange(5)))
-    assert torch.allclose(seen.outputs, trajectory.outputs, atol=1e-5)
-    assert torch.allclose(model.head.score(seen.features, seen.outputs), trajectory.score_logits, atol=1e-5)
+    assert torch.allclose(seen.losses, step_losses(trajectory.outputs, data.labels[:5]), atol=1e-5)
+    assert torch.equal(seen.quality > 0, trajectory.outputs.argmax(-1) == data.labels[:5, None])
+    assert torch.allclose(model.head.score(seen.features, seen.of_outputs), trajectory.score_logits, atol=1e-5)
 
 
 def test_wins_by_hand():

@@ -78,7 +78,7 @@ class LoaderSource:
 
     def __init__(self, loader: Iterable[Any], seed: int, steps: int | None = None) -> None:
         self._loader, self._seed = loader, seed
-        self.is_once = iter(loader) is loader      # it cannot be rewound
+        self.is_once = isinstance(loader, Iterator)    # it cannot be rewound
         self.batches = _count(loader, self.is_once) if steps is None else steps
         if self.batches < 1:
             raise ValueError("the loader gives no batch at all; it must give pairs of inputs and targets.")

@@ -152,7 +152,8 @@ def _subject(name: Path | str, mean_depth: float | None,
     mean, deviation = (config.depth * part for part in DEPTHS[config.backbone])
     mean = mean if mean_depth is None else mean_depth
     shares = normal_depths(mean, deviation, config.depth)
-    return (build(config, seed=seed).to(resolve_device("auto")).eval(), config, lambda count: in_shares(shares, count, generator),
+    model = build(config, seed=seed).to(resolve_device("auto")).eval()
+    return (model, config, lambda count: in_shares(shares, count, generator),
             f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}")
 
 

@@ -13,11 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from frost import checkpoint
 from frost.config import to_dict
-from frost.core.inputs import Inputs, pair_of, row
+from frost.core.inputs import row
 from frost.core.precision import device_of, resolve_device, resolve_precision
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel
@@ -91,7 +89,7 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
                         unit="batches", is_shown=is_shown)
         runner.open(files)
         runner.to_the_end()
-        _finish(runner, model, loader, source)
+        _finish(runner, model, source)
     return Fitted(training.step, runner.seconds, runner.last, None if validation is None else
                   validate(model, validation, task))
 
@@ -111,7 +109,7 @@ class _Learning(LoaderSource):
             yield batch
 
 
-def _finish(runner: Runner, model: IterativeModel, loader: Iterable[Any], source: LoaderSource) -> None:
+def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None:
     """Keep the averaged weights if there are any, teach the score once more if asked, leave a run."""
     result = runner.training.result
     if result is not model:
@@ -125,18 +123,14 @@ def _finish(runner: Runner, model: IterativeModel, loader: Iterable[Any], source
                 runner.stop_if_wished()
                 report(done, words)
 
-            refit_on(model, _pairs(loader), runner.halting, runner.train.seed, runner.task, seen)
+            again = ((batch.inputs, batch.targets) for batch in source.epoch(1, 0, device_of(model)))
+            refit_on(model, again, runner.halting, runner.train.seed, runner.task, seen)
     model.eval()
     if runner.out is not None:
         config = {**runner.config, "inputs": None if model.signature is None else model.signature.to_json()}
         place = device_of(model)
         checkpoint.finish(runner.out, model.cpu(), config)
         model.to(place)
-
-
-def _pairs(loader: Iterable[Any]) -> Iterator[tuple[Inputs, Tensor]]:
-    for item in loader:
-        yield pair_of(item)
 
 
 def _settings(model: IterativeModel, config: TrainConfig | None, halting: HaltingConfig | None,
