@@ -5,8 +5,9 @@ from frost.workflows.launch import launch
 
 
 @pytest.mark.parametrize(("processes", "words", "retries"), [(0, ["train"], 3), (2, [], 3), (2, ["predict"], 3),
-                                                            (2, ["train"], -1)])
-def test_a_mistake_is_explained(processes, words, retries):
+                                                            (2, ["train"], -1), (1025, ["train"], 3)])
+def test_a_mistake_is_explained_before_anything_is_started(processes, words, retries, monkeypatch):
+    monkeypatch.setattr(module, "_once", lambda *_: pytest.fail("started"))
     with pytest.raises(ValueError, match=r"-n|--retries|frost launch"):
         launch(processes, words, retries)
 
