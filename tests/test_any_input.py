@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from kinds import DEPTH, KINDS
 from torch import nn
 
 import frost
@@ -11,7 +12,6 @@ from frost.core.inputs import mapped, row
 from frost.halting.ranking import HaltingConfig
 from frost.runtime.reference import predict_slowly
 from frost.training.settings import TrainConfig
-from kinds import DEPTH, KINDS
 
 EACH = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 OF_CLASSES = [name for name, kind in KINDS.items() if kind.model().task.gives == "classes"]

@@ -52,7 +52,7 @@ def test_the_shipped_model_is_small_and_most_of_its_work_is_refinement():
     """The limits of the issue: at most 1.5 M parameters, T ≥ 8, the stem at most a fifth of the FLOPs."""
     model = recipe("cifar100-cpu").model
     with torch.device("meta"):
-        cost = measure(build(model), model.image_channels, model.image_size)
+        cost = measure(build(model))
     assert cost.parameters <= 1.5e6
     assert cost.depth >= 8
     assert cost.flops_once <= 0.2 * cost.flops_full_depth

@@ -64,7 +64,7 @@ def test_the_pretrained_run_is_what_the_issue_asks_for():
     assert accuracy[-1] >= 0.5
     assert accuracy[-1] - accuracy[0] >= 0.1
     model = load("cifar100-cpu").model
-    cost = measure(model, 3, 32)
+    cost = measure(model)
     assert cost.parameters <= 1.5e6
     assert cost.depth >= 8
     assert cost.flops_once <= 0.2 * cost.flops_full_depth

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, load_model, save_model
+from safetensors.torch import save_model
 
 from frost import directory
 from frost.config import from_dict, to_dict
@@ -29,10 +28,10 @@ from frost.core.inputs import Signature
 from frost.core.precision import Device, resolve_device
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration
-from frost.zoo.registry import ModelConfig, build
+from frost.weights import built_for, check_header, load_weights
+from frost.zoo.registry import ModelConfig
 
 WEIGHTS, CONFIG, CALIBRATION = "weights.safetensors", "config.json", "calibration.json"
-LARGEST_HEADER = 4 * 2**20
 CHECKPOINTS = "checkpoints"   # the folder in a run that is being trained where its resume points lie
 
 
@@ -190,9 +189,9 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
     if model is None:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
-        model = _built_for(path / WEIGHTS, from_dict(ModelConfig, config["model"], "model"))
-    _check_header(path / WEIGHTS)
-    _load_weights(path / WEIGHTS, model)
+        model = built_for(path / WEIGHTS, from_dict(ModelConfig, config["model"], "model"))
+    check_header(path / WEIGHTS)
+    load_weights(path / WEIGHTS, model)
     model.eval()
     model.signature = Signature.from_json(config.get("inputs")) or model.signature
     calibration = None
@@ -217,54 +216,6 @@ def _verified_or_offered(path: Path) -> dict[str, Any]:
         if whole is None:
             raise
         raise ValueError(f"{error} Its last whole checkpoint is {whole}.") from error
-
-
-def _built_for(file: Path, config: ModelConfig) -> IterativeModel:
-    """The model that a configuration describes, if it is as large as the weights stored; a forged size takes none."""
-    _check_header(file)
-    try:
-        with safe_open(file, framework="pt") as stored:
-            names = list(stored.keys())
-            if config.architecture == "vanilla" and config.depth > len(names):
-                raise ValueError(f"{file} does not fit the model: {len(names)} tensors for {config.depth} blocks.")
-            with torch.device("meta"):
-                expected = {name: tuple(tensor.shape) for name, tensor in build(config).state_dict().items()}
-            if len(names) > len(expected):
-                raise ValueError(f"{file} does not fit the model: {len(names)} tensors, there {len(expected)}.")
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in names}
-    except SafetensorError as error:
-        raise ValueError(f"{file} is no safetensors file ({error}).") from error
-    for name in shapes.keys() & expected.keys():
-        if shapes[name] != expected[name]:
-            raise ValueError(f"{file} does not fit the model: {name} is {shapes[name]}, there {expected[name]}.")
-    if not shapes.keys() & expected.keys():
-        raise ValueError(f"{file} does not fit the model: none of its tensors is of this model.")
-    return build(config)
-
-
-def _check_header(file: Path) -> None:
-    """Refuse a list of tensors longer than any model's before it is parsed."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-    if length > LARGEST_HEADER:
-        raise ValueError(f"{file} is no run's: its list of tensors is {length} bytes long.")
-
-
-def _load_weights(file: Path, model: IterativeModel) -> None:
-    """Fill a model in the precision that was stored; a model that does not fit is left as it was."""
-    try:
-        stored = load_file(file)
-        expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
-        for name, tensor in stored.items():
-            if expected.get(name) != tensor.shape:
-                ours = tuple(expected[name]) if name in expected else "not there"
-                raise ValueError(f"{file} does not fit the model: {name} is {tuple(tensor.shape)}, there {ours}.")
-        precisions = {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()}
-        if len(precisions) == 1:
-            model.to(precisions.pop())
-        load_model(model, str(file))
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{file} does not fit the model: {' '.join(str(error).split())[:300]}") from error
 
 
 def verify(path: Path) -> dict[str, Any]:

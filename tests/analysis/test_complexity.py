@@ -12,7 +12,7 @@ from frost.zoo.registry import SIZES, ModelConfig, build, named, names
 def measured(config: ModelConfig):
     with torch.device("meta"):
         model = build(config)
-    return measure(model, config.image_channels, config.image_size)
+    return measure(model)
 
 
 def test_vit_block_by_arithmetic():

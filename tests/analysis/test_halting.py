@@ -46,7 +46,8 @@ def test_a_mean_depth_off_the_line_is_refused():
 
 
 def test_the_table_by_hand():
-    table = halting_table(TRAJECTORY, LABELS, Calibration.gather(LOGITS, weights_hash=""), (0.5, 1.0))
+    table = halting_table((OUTPUTS.argmax(-1) == LABELS[:, None]).double(), LOGITS,
+                          Calibration.gather(LOGITS, weights_hash=""), (0.5, 1.0))
     assert [row.mean_depth for row in table] == [2.5, 3.0]       # threshold 1: stops at steps 2 and 3
     assert [row.accuracy for row in table] == [0.5, 1.0]
     assert [row.fixed_depth_accuracy for row in table] == [0.75, 1.0]

@@ -20,8 +20,8 @@ def made(seed: int, count: int = 2000, depth: int = 6) -> Traces:
                "patience": np.broadcast_to(np.arange(depth), (count, depth)).copy(),
                "fixed": np.broadcast_to(np.arange(1.0, depth + 1), (count, depth)).copy(),
                "entropy": noise[0], "residual": noise[1]}
-    return Traces(torch.nn.functional.one_hot(classes, 2).float(), torch.ones(count, dtype=torch.long),
-                  {name: torch.from_numpy(values).float() for name, values in signals.items()})
+    return Traces.of(torch.nn.functional.one_hot(classes, 2).float(), torch.ones(count, dtype=torch.long),
+                     {name: torch.from_numpy(values).float() for name, values in signals.items()})
 
 
 HELD_OUT, MEASURED = made(0), made(1)
@@ -40,7 +40,7 @@ def test_a_score_that_knows_gains_and_one_that_does_not_does_not():
     assert rows["rank", 0.5].gain.low > 0
     assert rows["patience", 0.5].gain.low < 0.01
     assert rows["fixed", 0.5].gain == (0.0, 0.0, 0.0)
-    line = np.interp(3.0, np.arange(1, 7), MEASURED.hits.numpy().mean(axis=0))
+    line = np.interp(3.0, np.arange(1, 7), MEASURED.quality.numpy().mean(axis=0))
     assert rows["fixed", 0.5].accuracy.value == pytest.approx(line, abs=0.01)
 
 
@@ -48,7 +48,7 @@ def test_gain_is_accuracy_less_the_line_by_hand():
     depths = np.full(2000, 3)
     depths[:1000] = 2
     row = judge("rank", 0.4, depths, MEASURED)
-    hits = MEASURED.hits.numpy()
+    hits = MEASURED.quality.numpy()
     accuracy = (hits[:1000, 1].sum() + hits[1000:, 2].sum()) / 2000
     line = (hits[:, 1].mean() + hits[:, 2].mean()) / 2
     assert row.accuracy.value == pytest.approx(accuracy)
@@ -77,7 +77,7 @@ def test_the_area_orders_the_rules():
 
 def test_oracles_by_hand():
     ours = oracles(MEASURED)
-    when = (~MEASURED.hits.numpy()).sum(axis=1) + 1
+    when = (MEASURED.quality.numpy() == 0).sum(axis=1) + 1
     assert ours.label_depth == pytest.approx(np.minimum(when, 6).mean())
     assert ours.label_accuracy == ours.agreement_accuracy == pytest.approx((when <= 6).mean())
     assert ours.agreement_depth == pytest.approx(np.where(when > 6, 1, when).mean())
@@ -85,7 +85,7 @@ def test_oracles_by_hand():
 
 def test_the_ceiling_sees_what_is_left_to_win():
     signal = ceiling_signal(MEASURED)
-    left = MEASURED.hits.double()[:, -1:] - MEASURED.hits.double()
+    left = MEASURED.quality[:, -1:] - MEASURED.quality
     won = signal[:, :-1][left[:, :-1] > 0].mean()
     assert won < signal[:, :-1][left[:, :-1] == 0].mean()
     traces = MEASURED._replace(signals={**MEASURED.signals, "ceiling": signal})
@@ -99,10 +99,11 @@ def test_traces_are_those_of_whole_trajectories():
     with torch.no_grad():
         trajectory = model(images)
     names = ["rank", "residual", "patience"]
-    ours = trace(model, images.split(4), labels, names)
+    ours = trace(model, zip(images.split(4), labels.split(4), strict=True), names)
     assert set(ours.signals) == set(names)
     from frost.halting.signals import along
     for name in names:
         expected = along(SIGNALS[name], trajectory.outputs, trajectory.score_logits, trajectory.states)
         torch.testing.assert_close(ours.signals[name], expected, rtol=1e-4, atol=1e-5)
-    assert torch.equal(ours.hits, ours.outputs.argmax(-1) == labels[:, None])
+    assert torch.equal(ours.quality > 0, trajectory.outputs.argmax(-1) == labels[:, None])
+    assert ours.is_finite

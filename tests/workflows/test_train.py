@@ -322,7 +322,7 @@ def test_without_tensorboard_nothing_is_begun(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("setting", "sentence"), [
-    ("train.random_depth=9", "at most model.depth"), ("train.device=cuda", "no GPU"),
+    ("train.random_depth=9", "at most model.depth"), ("train.device=cuda", "no such GPU"),
     ("train.random_depth=1", "rank_by"), ("model.depth=1", "at least 2")])
 def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_path, capsys, setting, sentence):
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL, setting) == 2

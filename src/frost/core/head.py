@@ -15,7 +15,6 @@ import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from frost.core.layout import channels_last, normalised_pool, normalised_positions, pool, positions_of
@@ -133,7 +132,11 @@ class Dense(Head):
 
     def once(self, x: Tensor, axis: int, mask: Tensor | None) -> Tensor | None:
         """D(x) at each position, (b, …, k)."""
-        return self._at_each(self.feedthrough, channels_last(x, axis).flatten(1, -2), positions_of(x, axis))
+        if x.ndim < 3:
+            raise ValueError("Dense answers at each position, and this state is a vector without positions; use "
+                             "Classifier or Regressor.")
+        at_each: Tensor = self.feedthrough(channels_last(x, axis).flatten(1, -2))
+        return at_each.unflatten(1, positions_of(x, axis))
 
     def read(self, norm: nn.Module, hidden: Tensor, axis: int, context: dict[str, Tensor],
              scale: Scale | None) -> tuple[Tensor, Tensor]:
@@ -143,13 +146,6 @@ class Dense(Head):
         features = pool(rows, -1, None if mask is None else mask.flatten(1))
         output = _read_out(self.readout, rows, scale)
         return output.unflatten(1, positions_of(hidden, axis)), features
-
-    def _at_each(self, linear: nn.Module, rows: Tensor, positions: torch.Size) -> Tensor:
-        if not positions:
-            raise ValueError("Dense answers at each position, and this state is a vector without positions; use "
-                             "Classifier or Regressor.")
-        mapped: Tensor = linear(rows)
-        return mapped.unflatten(1, positions)
 
 
 class OwnHead(Head):

@@ -11,7 +11,6 @@ limit, and the exit test runs after every step as it would for a threshold. The 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -28,22 +27,20 @@ from frost.analysis.draws import in_shares, normal_depths
 from frost.analysis.published import DEPTHS
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
-from frost.core.precision import Precision, autocast, device_of, resolve_device, resolve_precision, synchronize
+from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize
 from frost.core.trajectory import IterativeModel
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
-from frost.halting.policy import Rule
-from frost.halting.signals import Reading
 from frost.report.tables import si, table
 from frost.runtime.engine import Engine, Executor, Request
 from frost.runtime.slots import Drain
 from frost.workflows.calibrate import command_for, cost_of
 from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
+from frost.workflows.timing import NEVER, exit_test, full_rate
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
 BASELINES: tuple[Architecture, ...] = ("vanilla", "recurrent", "basic-ssm")
-NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
 
 
 class Candidate(NamedTuple):
@@ -118,14 +115,14 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
     precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
     cost = cost_of(measure(model))
     rows: list[Row] = []
-    depths = draw(_images_for(max(batches)))
+    depths = draw(_length(max(batches)))
     with progress("timing", len(batches) * len(precisions)) as report:
         for number, (precision, batch) in enumerate((p, b) for p in precisions for b in batches):
-            rows += _rows(str(name), model, config, cost, draw(_images_for(batch)), batch, precision, executors,
+            rows += _rows(str(name), model, config, cost, draw(_length(batch)), batch, precision, executors,
                           rounds, seed)
             report(number + 1, f"batch {batch}")
     return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
-                 _exit_test(model, config, batches[-1], precisions[0], seed), _against_vanilla(rows),
+                 exit_test(model, _images(config, batches[-1], seed), precisions[0]), _against_vanilla(rows),
                  torch.get_num_threads(), time.monotonic() - started)
 
 
@@ -157,17 +154,21 @@ def _subject(name: Path | str, mean_depth: float | None,
             f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}")
 
 
-def _images_for(batch: int) -> int:
-    """How long a stream is."""
+def _length(batch: int) -> int:
+    """Of a stream, in images."""
     return max(40, (4 if batch >= 256 else 10) * batch)
+
+
+def _images(config: ModelConfig, count: int, seed: int) -> Tensor:
+    return torch.rand(count, config.image_channels, config.image_size, config.image_size,
+                      generator=torch.Generator().manual_seed(seed))
 
 
 def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
           precision: Precision, executors: Sequence[str], rounds: int, seed: int) -> list[Row]:
     """All candidates at one batch size and precision; they take turns, and the best round of each counts."""
     count = len(depths)
-    images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
-                        generator=torch.Generator().manual_seed(seed))
+    images = _images(config, batch, seed)
     models: dict[str, IterativeModel] = {name: model}
     for architecture in BASELINES:
         if architecture != config.architecture:
@@ -180,7 +181,7 @@ def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, dep
     for number in range(rounds + 1):     # the first round warms up, on fewer images
         lasts = max((timed.seconds for timed in streams.values()), default=0.0) if number else 0.0
         for key, other in models.items():
-            full[key] = max(full[key] * (number > 1), _full_rate(other, images, precision, lasts))
+            full[key] = max(full[key] * (number > 1), full_rate(other, images, precision, lasts))
         for candidate in candidates:
             engine = Engine(model, NEVER, candidate.executor, batch, precision=precision, drain=candidate.drain,
                             caches_first=candidate.caches_first)
@@ -226,52 +227,6 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
     if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
         return Timed(seconds, seconds, count, flops, answered - read)
     return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
-
-
-def _full_rate(model: IterativeModel, images: Tensor, precision: Precision, lasts: float) -> float:
-    """Images per second of the plain loop, begin, T steps, one reading, over as many seconds as a stream lasts."""
-    device, done, started = device_of(model), 0, time.perf_counter()
-    with torch.no_grad(), autocast(precision, device):
-        while not done or time.perf_counter() - started < lasts:
-            state = model.begin(images.to(device))
-            for _ in range(model.depth):
-                state = model.step(state)
-            model.read(state)
-            synchronize(device)
-            done += len(images)
-    return done / (time.perf_counter() - started)
-
-
-def _best_seconds(action: Callable[[], None], device: torch.device, least: float = 0.5, rounds: int = 3) -> float:
-    """The shortest of a few rounds, of at least `least` seconds in all."""
-    best, started, done = math.inf, time.perf_counter(), 0
-    while done < rounds or time.perf_counter() - started < least:
-        before = time.perf_counter()
-        action()
-        synchronize(device)
-        best = min(best, time.perf_counter() - before)
-        done += 1
-    return best
-
-
-def _exit_test(model: IterativeModel, config: ModelConfig, batch: int, precision: Precision, seed: int) -> float:
-    """Reading an output, computing the signal and asking who stops, as a share of a step."""
-    images = torch.rand(batch, config.image_channels, config.image_size, config.image_size,
-                        generator=torch.Generator().manual_seed(seed))
-    with torch.no_grad(), autocast(precision, device_of(model)):
-        state = model.step(model.begin(images.to(device_of(model))))._replace(step=None)
-        limits = torch.full((batch,), model.depth, device=state.hidden.device)
-        steps = torch.ones_like(limits)
-
-        def ask() -> None:
-            output, score_logit = model.read(state)
-            values, _ = NEVER.signal(Reading(steps, output, score_logit, None, None), ())
-            (NEVER.stops(values, steps) | (steps >= limits)).tolist()
-
-        def step() -> None:
-            model.step(state)
-
-        return _best_seconds(ask, device_of(model)) / _best_seconds(step, device_of(model))
 
 
 def _starts_from_zero(model: IterativeModel) -> bool:
