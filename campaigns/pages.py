@@ -32,6 +32,8 @@ CAMPAIGNS = {
     "F13": ("a stored calibration is changed", "refused", "thresholds.py"),
     "F14": ("depth against quantile", "never decreasing; 1 is full depth", "thresholds.py"),
     "F15": ("needles among mates of all kinds", "the same bits", "company.py"),
+    "inputs": ("needles of every kind of input and head: vectors, tokens with masks, dense answers, recurrences",
+               "the same bits, or 1e-5 where the kernels round by row", "any_input.py"),
     "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "company.py"),
     "F17": ("random lives of a session", "one outcome each, no slot lost", "company.py"),
     "kit": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart", "kill_kit.py"),
@@ -66,7 +68,7 @@ TAIL = """
 - **A process waits for another `train.timeout` seconds** (300), then says that it is gone, with exit status 75;
   `frost launch` ends all and goes on with `--resume`.
 - **The engine's rows do not know one another**: constant shape, kernels whose rounding does not depend on the row,
-  free slots zero.
+  free slots repeat one in use.
 """
 
 

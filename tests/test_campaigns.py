@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 
+import any_input
 import company
 import crashes
 import disk
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 def no_record(monkeypatch):
     """Figures of a short form are not written over those of the campaign."""
     kept = {}
-    for module in (company, crashes, hostile_files, mutations, thresholds):
+    for module in (any_input, company, crashes, hostile_files, mutations, thresholds):
         monkeypatch.setattr(module, "record", kept.__setitem__)
     return kept
 
@@ -67,6 +68,11 @@ def test_f06_a_sound_run_is_not_refused(tmp_path):
 
 def test_f15_needles_have_the_same_bits_in_any_company(no_record):
     assert company.needles(120, 1) == 0
+
+
+def test_needles_of_every_kind_of_input_have_the_same_bits(no_record):
+    assert any_input.needles(24, 1) == 0
+    assert no_record["inputs"]["n"] >= 12 * no_record["inputs"]["kinds"]
 
 
 def test_f17_every_item_has_one_outcome(no_record):

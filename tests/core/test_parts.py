@@ -192,7 +192,7 @@ BAD_RECURRENCES = {
     "verb": (lambda: frost.iterate(len, 3, len, depth=2), "step must be a function or a module"),
     "state": (lambda: frost.iterate(lambda x: (x, 3), len, len, depth=2)(X), "must be a tensor with the batch of 4"),
     "batch": (lambda: frost.iterate(lambda x: x[:2], len, len, depth=2)(X), "batch of 4 in front"),
-    "structure": (lambda: frost.iterate(lambda x: x, lambda x: (x, x), lambda x: x, depth=2)(X), "a state like the one"),
+    "structure": (lambda: frost.iterate(lambda x: x, lambda x: (x, x), lambda x: x, depth=2)(X), "like the one"),
     "shape": (lambda: frost.iterate(lambda x: x, lambda x: x[:, :3], lambda x: x, depth=2)(X), "must keep the shapes"),
     "reading": (lambda: frost.iterate(lambda x: x, lambda x: x, lambda x: x.sum(), depth=2)(X), "read must give one"),
 }

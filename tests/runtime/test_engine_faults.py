@@ -141,7 +141,8 @@ def test_mistakes_are_one_sentence_when_they_are_made(model, make, sentence):
 
 @pytest.mark.parametrize("executor", ["compact", "refill"])
 def test_training_mode_in_the_middle_of_a_stream_is_noticed(model, executor):
-    stream = frost.Engine(model, frost.Rule("rank", (math.inf,)), executor, slots=2, example=images(1)[0]).run(images(9))
+    engine = frost.Engine(model, frost.Rule("rank", (math.inf,)), executor, slots=2, example=images(1)[0])
+    stream = engine.run(images(9))
     next(stream)
     model.train()
     with pytest.raises(ValueError, match=r"call model\.eval"):

@@ -99,7 +99,7 @@ class IterativeModel(nn.Module, ABC):
     signature: Signature | None = None  # what one input looks like, where it is known
     zoo_config: Any = None              # what describes a model of the zoo; None for any other
     calibration: Any = None             # the last one made for this model, kept with it by `save`
-    is_batch_invariant: bool | None = None    # bit for bit, at a constant shape; None: not known (`runtime.invariance`)
+    batch_invariance: Any = None        # True for the zoo's blocks, else what `frost.check_batch_invariance` found
 
     def begin(self, inputs: Inputs) -> State:
         """h_0, and what is computed once per input. Nothing is read from h_0."""

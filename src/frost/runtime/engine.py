@@ -22,6 +22,7 @@ from frost.halting.drift import Watch
 from frost.halting.policy import Policy, check_signal
 from frost.halting.signals import Signal
 from frost.runtime.batches import run_batch
+from frost.runtime.invariance import Invariance
 from frost.runtime.scheduler import Item
 from frost.runtime.slots import Drain, Session
 from frost.runtime.stepper import Result, Stepper
@@ -95,9 +96,11 @@ class Engine:
         """What holds of an answer whoever shares the batch."""
         if self.executor != "refill" or self.drain == "compact":
             return "agree to 1e-5 in any batch, since the shape of the batch changes"
-        known = self.model.is_batch_invariant
-        if known is None:
-            return "agree to 1e-5 in any batch; frost.check_batch_invariance(model, example) tells whether bit for bit"
+        known = self.model.batch_invariance
+        if known is None or (isinstance(known, Invariance) and (known.rows, known.threads) != (
+                self.slots, torch.get_num_threads())):
+            return (f"agree to 1e-5 in any batch; frost.check_batch_invariance(model, example, slots={self.slots}) tells "
+                    "whether bit for bit")
         return "are the same bit for bit in any batch" if known else "agree to 1e-5 in any batch, not bit for bit"
 
     @property

@@ -49,7 +49,7 @@ def check_batch_invariance(model: IterativeModel, example: Inputs, slots: int = 
         found = _compared(model, example, slots, torch.Generator().manual_seed(seed))
     finally:
         model.train(was_training)
-    model.is_batch_invariant = found.is_exact
+    model.batch_invariance = found
     return found
 
 

@@ -50,7 +50,7 @@ def fold(model: Frost) -> BasicSSM:
         folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
                           copy.deepcopy(source.head), depth=model.depth, start=model.config.start, layout=model.layout)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
-    folded.signature, folded.is_batch_invariant = model.signature, model.is_batch_invariant
+    folded.signature, folded.batch_invariance = model.signature, model.batch_invariance
     with torch.no_grad():
         for parameter in last.parameters() if last else ():
             parameter.mul_(scale.value)

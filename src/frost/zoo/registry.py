@@ -172,7 +172,7 @@ def build(config: ModelConfig, seed: int | None = None) -> IterativeModel:
     stem.image_channels, stem.image_size = config.image_channels, config.image_size
     model.expects(image_example(config.image_channels, config.image_size))
     model.zoo_config = config
-    model.is_batch_invariant = True    # tested for the zoo's blocks, and by campaign F15
+    model.batch_invariance = True    # tested for the zoo's blocks, and by campaign F15
     return model
 
 
