@@ -18,7 +18,7 @@ from shipped import opened
 from frost.analysis.traces import trace
 from frost.halting.budget import Cut, best_cut, per_step_at_mean_depth, stops_at, straight_cut
 from frost.workflows.calibrate import FRACTIONS
-from frost.workflows.dataset import batches_of
+from frost.workflows.dataset import labelled
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cuts.json"
 HALVINGS = 3
@@ -36,8 +36,8 @@ def main() -> int:
     options, run, data = opened(__doc__.split("\n")[0])
     assert run.calibration is not None
     rule = run.calibration.rule
-    traces = trace(run.model, batches_of(data.validation), data.validation.labels, [rule])
-    values, hits = traces.signals[rule].numpy().astype(np.float32), traces.hits.numpy()
+    traces = trace(run.model, labelled(data.validation), [rule])
+    values, hits = traces.signals[rule].numpy().astype(np.float32), traces.quality.numpy()
     generator = np.random.default_rng(options.seed)
     halves = [generator.permutation(len(values)) % 2 == 0 for _ in range(HALVINGS)]
     cuts: dict[str, Cut] = {"best_cut": best_cut, "straight_cut": straight_cut}

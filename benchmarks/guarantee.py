@@ -21,7 +21,7 @@ from shipped import opened
 from frost.analysis.traces import trace
 from frost.halting.budget import best_cut, stops_at, straight_cut
 from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
-from frost.workflows.dataset import batches_of
+from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"
@@ -37,9 +37,9 @@ def main() -> int:
     options, run, data = opened(__doc__.split("\n")[0])
     assert run.calibration is not None
     rule = run.calibration.rule
-    parts = [trace(run.model, batches_of(part), part.labels, [rule]) for part in (data.validation, data.test)]
+    parts = [trace(run.model, labelled(part), [rule]) for part in (data.validation, data.test)]
     values = np.concatenate([part.signals[rule].numpy() for part in parts]).astype(np.float32)
-    hits = np.concatenate([part.hits.numpy() for part in parts])
+    hits = np.concatenate([part.quality.numpy() for part in parts])
     ladder = pooled_ladder(values) + [thresholds for cut in (best_cut, straight_cut)
                                       for thresholds in per_step_ladder(values, hits, cut)]
     best = min(stops_at(values, tried).mean() for tried in ladder if _loss(values, hits, tried) <= POINTS / 100)

@@ -20,11 +20,12 @@ from shipped import opened
 from torch import Tensor
 
 from frost.analysis.rules import PER_STEP, depths_of
-from frost.analysis.traces import Traces
+from frost.analysis.traces import Traces, trace
 from frost.halting.ranking import HaltingConfig, RankBy
-from frost.halting.score import Sees, decidedness, make_score
+from frost.halting.score import Sees, make_score
 from frost.recipes import recipe
-from frost.training.refit import fit_score, look
+from frost.training.refit import fit_score, images_of, look
+from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +36,7 @@ SPLITS = 3
 
 def gains(policy: str, traces: Traces) -> list[float]:
     """Points above the fixed-depth line at each fraction, each half of the images judged by the other's thresholds."""
-    hits, total = traces.hits.numpy(), np.zeros(len(FRACTIONS))
+    hits, total = traces.quality.numpy(), np.zeros(len(FRACTIONS))
     for split in range(SPLITS):
         half = torch.from_numpy(np.random.default_rng(split).permutation(len(hits)) % 2 == 0)
         for then, now in ((half, ~half), (~half, half)):
@@ -48,8 +49,8 @@ def gains(policy: str, traces: Traces) -> list[float]:
 
 
 def _part(traces: Traces, rows: Tensor) -> Traces:
-    return Traces(traces.outputs[rows], traces.labels[rows],
-                  {name: values[rows] for name, values in traces.signals.items()})
+    return Traces(traces.quality[rows], {name: values[rows] for name, values in traces.signals.items()},
+                  traces.settles[rows])
 
 
 def main() -> None:
@@ -58,21 +59,21 @@ def main() -> None:
     model = run.model
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(options.seed))[:TRAINING]
     with progress("training images", len(order)) as report:
-        train = look(model, data.train, order, recipe("cifar100-cpu").train.augment, options.seed, report)
-    held_out = look(model, data.validation, torch.arange(len(data.validation)))
-    simple = decidedness(held_out.outputs)
-    traces = Traces(held_out.outputs, held_out.labels,
-                    {"margin": simple[..., 0], "confidence": simple[..., 1], "entropy": simple[..., 2]})
+        train = look(model, images_of(data.train, order, recipe("cifar100-cpu").train.augment, options.seed),
+                     len(order), report=report)
+    held_out = look(model, images_of(data.validation, torch.arange(len(data.validation)), None, 0),
+                    len(data.validation))
+    traces = trace(model, labelled(data.validation), ["margin", "confidence", "entropy"])
     rows = [{"score": name, "thresholds": form, "gain": gains(name + suffix, traces)}
             for name in traces.signals for form, suffix in (("pooled", ""), ("per step", PER_STEP))]
     forms: tuple[tuple[Sees, RankBy, Literal["step", "all"]], ...] = tuple(
         product(("state", "output"), ("loss", "gain", "wins"), ("step", "all")))
     for sees, rank_by, pairs in forms:
         torch.manual_seed(options.seed)
-        score = make_score(train.features.shape[-1], sees)
+        score = make_score(train.features.shape[-1], sees, 3)
         fit_score(score, train, HaltingConfig(rank_by=rank_by, pairs=pairs), options.seed)
         with torch.no_grad():
-            traces.signals["rank"] = score(held_out.features, held_out.outputs)
+            traces.signals["rank"] = score(held_out.features, held_out.of_outputs)
         for form, suffix in (("pooled", ""), ("per step", PER_STEP)):
             rows.append({"score": f"sees {sees}, by {rank_by}, pairs of {'a' if pairs == 'step' else 'any'} step",
                          "thresholds": form, "gain": gains(f"rank{suffix}", traces)})
@@ -87,7 +88,7 @@ def main() -> None:
 
 def held_out_curve(traces: Traces) -> list[float]:
     """Accuracy at every step, in per cent."""
-    return (100 * traces.hits.double().mean(dim=0)).round(decimals=2).tolist()
+    return (100 * traces.quality.mean(dim=0)).round(decimals=2).tolist()
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def plain_trajectory(model: Frost, images: Tensor) -> Trajectory:
                 part._frozen.clear()
         drive = scale.power(1 + scale.hurst) * model.input_map(x)
         hidden = hidden + scale.value * model.transition(hidden) + drive
-        features = pool(model.norm(hidden))
-        output = scale.power(-scale.hurst) * model.head.readout(features) + model.head.feedthrough(pool(x))
+        features = pool(model.norm(hidden), 1)
+        output = scale.power(-scale.hurst) * model.head.readout(features) + model.head.feedthrough(pool(x, 1))
         outputs.append(output)
         scores.append(model.head.score_logit(features, output))
     return Trajectory(None, torch.stack(outputs, dim=1), torch.stack(scores, dim=1))

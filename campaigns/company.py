@@ -139,15 +139,16 @@ def small_model(depth: int = 6, scale: float = 0.5) -> Frost:
     torch.manual_seed(0)
     block = nn.Sequential(nn.GroupNorm(2, 8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
     return Frost(nn.Conv2d(1, 8, 3, padding=1), block, channels=8, classes=4,
-                 config=FrostConfig(depth=depth, scale_init=scale)).eval()
+                 config=FrostConfig(depth=depth, scale_init=scale)).eval().expects(torch.rand(1, 8, 8))
 
 
 def one_life(model: Frost, generator: random.Random, kind: type[Session]) -> str | None:
     """A random sequence of events; what went wrong, if anything."""
     clock = [0.0]
     engine = Engine(model, Rule("rank", (generator.uniform(-0.3, 0.3),)), slots=3, clock=lambda: clock[0])
-    session = kind(engine._stepper, 3, room=8, sync_every=generator.choice([1, 2]), clock=lambda: clock[0],
-                   drain=generator.choice(["constant", "compact"]))
+    assert model.signature is not None
+    session = kind(engine._stepper, 3, model.signature, room=8, sync_every=generator.choice([1, 2]),
+                   clock=lambda: clock[0], drain=generator.choice(["constant", "compact"]))
     inside: dict[int, Item] = {}
     outcomes: dict[int, int] = {}
 
@@ -223,7 +224,7 @@ def overflows(count: int, seed: int) -> int:
         scale, factor = generator.uniform(0.9, 1.5), generator.choice([1.0, 10.0, 100.0])
         torch.manual_seed(number)
         model = Frost(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.Conv2d(8, 8, 1, bias=False), channels=8, classes=4,
-                      config=FrostConfig(depth=256, scale_init=scale)).eval()
+                      config=FrostConfig(depth=256, scale_init=scale)).eval().expects(torch.zeros(1, 8, 8))
         with torch.no_grad():
             model.transition.weight.mul_(factor)
         stream = [Request(torch.zeros(1, 8, 8), ("still", place)) for place in range(3)]
@@ -244,7 +245,7 @@ def overflows(count: int, seed: int) -> int:
             except ValueError:
                 failures += 1
         with torch.no_grad():
-            plain = model(torch.stack([request.image for request in stream]), keep_states=False).outputs[:, -1]
+            plain = model(torch.stack([request.inputs for request in stream]), keep_states=False).outputs[:, -1]
         tokens += "NaN" in json.dumps(plain.tolist()) or "Infinity" in json.dumps(plain.tolist())
     print(f"F18: {count} models, {diverged} requests diverged, {failures} harmed another or printed NaN; control, the "
           f"plain loop: {tokens} print NaN")

@@ -99,8 +99,8 @@ class Engine:
         known = self.model.batch_invariance
         if known is None or (isinstance(known, Invariance) and (known.rows, known.threads) != (
                 self.slots, torch.get_num_threads())):
-            return (f"agree to 1e-5 in any batch; frost.check_batch_invariance(model, example, slots={self.slots}) tells "
-                    "whether bit for bit")
+            return ("agree to 1e-5 in any batch; whether bit for bit, frost.check_batch_invariance(model, example, "
+                    f"slots={self.slots}) tells")
         return "are the same bit for bit in any batch" if known else "agree to 1e-5 in any batch, not bit for bit"
 
     @property
