@@ -268,3 +268,30 @@ def test_a_calibration_of_another_depth_is_refused(run):
     with pytest.raises(ValueError, match=r"belongs to a model of depth 8; make it again"):
         load(path)
     assert load(path, with_calibration=False).model.depth == 9
+
+
+def test_a_model_keeps_the_calibration_of_its_own_weights_only(tmp_path):
+    from kinds import KINDS
+
+    import frost
+
+    kind = KINDS["vectors"]
+    model = kind.model()
+    calibration = frost.calibrate(model, [kind.batch(60)], is_shown=False)
+    model.save(tmp_path / "run")
+    assert load(tmp_path / "run", model=kind.model(1)).calibration.to_dict() == calibration.to_dict()
+    with torch.no_grad():
+        model.head.readout.weight.add_(1.0)
+    with pytest.warns(UserWarning, match="have changed since the model was calibrated"):
+        model.save(tmp_path / "run")
+    assert load(tmp_path / "run", model=kind.model(1)).calibration is None
+
+
+def test_a_model_of_the_zoo_is_loaded_without_being_passed(tmp_path):
+    import frost
+
+    model = frost.create("frost-resnet-8px", classes=3, seed=0)
+    model.save(tmp_path / "run")
+    again = load(tmp_path / "run").model
+    assert again.zoo_config == model.zoo_config
+    assert torch.equal(again.head.readout.weight, model.head.readout.weight)

@@ -78,9 +78,12 @@ def save_model_run(path: Path | str, model: IterativeModel, calibration: Calibra
                               model.signature.to_json()}
     if model.zoo_config is not None:
         config["model"] = to_dict(model.zoo_config)
-    if calibration is None and model.calibration is not None and (
-            model.calibration.weights_hash == weights_hash(model)):
-        calibration = model.calibration    # one of other weights is left behind
+    if calibration is None and model.calibration is not None:
+        if model.calibration.weights_hash == weights_hash(model):
+            calibration = model.calibration
+        else:
+            warnings.warn("the weights have changed since the model was calibrated, so that calibration is not saved; "
+                          "calibrate again", stacklevel=3)
     save(path, model, config, calibration)
 
 
