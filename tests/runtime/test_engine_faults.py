@@ -169,3 +169,17 @@ def test_an_engine_says_what_it_promises(model):
     assert frost.Engine(exact, RULE).promise == "are the same bit for bit in any batch"
     assert "shape of the batch changes" in frost.Engine(exact, RULE, "compact").promise
     assert "check_batch_invariance" in repr(frost.Engine(model, RULE))
+
+
+@pytest.mark.parametrize("executor", ["compact", "refill"])
+def test_a_stream_is_stopped_between_steps(model, executor):
+    asked = []
+
+    def stops():
+        asked.append(True)
+        return len(asked) > 4
+
+    engine = frost.Engine(model, frost.Rule("rank", (math.inf,)), executor, slots=2, example=images(1)[0])
+    answers = list(engine.run(images(40), stops=stops))
+    assert len(answers) < 10
+    assert len(asked) == 5

@@ -139,7 +139,8 @@ class Engine:
             torch.tensor([result.depth if result.error is None else 0 for result in results]),
             torch.tensor([torch.nan if result.score is None else result.score for result in results]), errors)
 
-    def run(self, stream: Iterable[Any], order: Order = "arrival") -> Iterator[Result]:
+    def run(self, stream: Iterable[Any], order: Order = "arrival",
+            stops: Callable[[], bool] = lambda: False) -> Iterator[Result]:
         """The answers for a stream of inputs, pairs (key, input), or `Request`s, as it is read.
 
         No more than two batches are read ahead, so memory does not grow with the stream; leaving the loop cancels what
@@ -148,15 +149,17 @@ class Engine:
 
         Args:
             order: `arrival` gives answers in the order of the stream, `finish` as soon as they are known.
+            stops: asked between steps; once it says yes, what is under way is given up and the answers end.
         """
         if order not in get_args(Order):
             raise ValueError(f"order is one of {', '.join(get_args(Order))}; got '{order}'.")
         self._stepper.check_mode()
-        return self._run(stream, order, self._known_signature())
+        return self._run(stream, order, self._known_signature(), stops)
 
-    def _run(self, stream: Iterable[Any], order: Order, signature: Signature | None) -> Iterator[Result]:
+    def _run(self, stream: Iterable[Any], order: Order, signature: Signature | None,
+             stops: Callable[[], bool] = lambda: False) -> Iterator[Result]:
         source = Source(stream)
-        answers = (self._refilled if self.executor == "refill" else self._batched)(source, signature)
+        answers = (self._refilled if self.executor == "refill" else self._batched)(source, signature, stops)
         try:
             yield from in_order(answers) if order == "arrival" else (result for _, result in answers)
         finally:
@@ -172,21 +175,22 @@ class Engine:
                              "the model first.")
         return self._signature
 
-    def _refilled(self, source: Source, signature: Signature | None) -> Generator[tuple[int, Result]]:
+    def _refilled(self, source: Source, signature: Signature | None,
+                  stops: Callable[[], bool]) -> Generator[tuple[int, Result]]:
         if signature is None:
             return
         session = self._session(None, signature)
-        while True:
+        while not stops():
             yield from self._read(source, session)
-            results = session.drained() if source.is_over else session.advance()
-            for result in results:
+            for result in session.advance_to_end() if source.is_over else session.advance():
                 place, key = result.key
                 yield place, result._replace(key=key)
             if source.is_over and not len(session):
                 return
 
-    def _batched(self, source: Source, signature: Signature | None) -> Generator[tuple[int, Result]]:
-        while not source.is_over and signature is not None:
+    def _batched(self, source: Source, signature: Signature | None,
+                 stops: Callable[[], bool]) -> Generator[tuple[int, Result]]:
+        while not source.is_over and signature is not None and not stops():
             session = self._session(None, signature)    # checks what comes, as `refill` does
             yield from self._read(source, session, self.slots)
             items = session.scheduler.next_waiting()

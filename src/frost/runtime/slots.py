@@ -97,10 +97,13 @@ class Session:
     def drained(self) -> Iterator[Result]:
         """Step until everything submitted has been answered."""
         while len(self):
-            if self._drain == "compact" and not (self.scheduler.waiting or self.scheduler.staged) and self._live:
-                yield from self._finish_compactly(self._live)
-            else:
-                yield from self.advance()
+            yield from self.advance_to_end()
+
+    def advance_to_end(self) -> list[Result]:
+        """`advance`, when nothing more will be submitted: with drain="compact" the last inputs run to their end."""
+        if self._drain == "compact" and not (self.scheduler.waiting or self.scheduler.staged) and self._live:
+            return self._finish_compactly(self._live)
+        return self.advance()
 
     def _fill(self, results: list[Result]) -> None:
         """Give every free slot an input, staging more as long as some wait; a slot that stays free repeats another."""

@@ -37,6 +37,7 @@ from frost.zoo.registry import ModelConfig
 
 DECODERS = 2    # threads
 AHEAD = 2       # batches that are decoded before they are needed
+PATIENCE = 1.0  # seconds that images under way have when the process is asked to stop
 
 
 class Seen(NamedTuple):
@@ -205,7 +206,9 @@ def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: in
     names = _class_names(run, config.classes)
     engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
     with ThreadPoolExecutor(DECODERS) as pool:
-        for result in engine.run(_decoded(pool, files, config, AHEAD * batch, wish)):
+        stream = _decoded(pool, files, config, AHEAD * batch, wish)
+        # what is under way is answered, unless that takes long
+        for result in engine.run(stream, stops=lambda: bool(wish) and time.monotonic() > wish.since + PATIENCE):
             yield _row(result, names)
 
 
