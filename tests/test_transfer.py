@@ -9,7 +9,8 @@ import frost
 def test_an_architecture_by_name():
     model = frost.create("frost-resnet-8px", classes=7, seed=3)
     assert model(torch.rand(2, 1, 8, 8)).outputs.shape == (2, 8, 7)
-    assert torch.equal(model.head.readout.weight, frost.create("frost-resnet-8px", classes=7, seed=3).head.readout.weight)
+    twin = frost.create("frost-resnet-8px", classes=7, seed=3)
+    assert torch.equal(model.head.readout.weight, twin.head.readout.weight)
 
 
 def test_a_run_with_its_own_classes_has_all_of_its_weights():
