@@ -2,7 +2,7 @@
 
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset, random_split
 
 import frost
@@ -13,27 +13,28 @@ class MyBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(4, channels)
+        self.norm = nn.GroupNorm(8, channels)
         self.depthwise = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
         self.mix = nn.Conv2d(channels, channels, 1)
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+    def forward(self, hidden: Tensor) -> Tensor:
         """The input plus a mixed neighbourhood."""
         return hidden + self.mix(nn.functional.gelu(self.depthwise(self.norm(hidden))))
 
 
 torch.manual_seed(0)
-images, labels = (torch.from_numpy(part) for part in (load_digits().images / 16, load_digits().target))
-parts = random_split(TensorDataset(images[:, None].float(), labels), [897, 400, 500])
-train, held_out, test = (DataLoader(part, batch_size=64, shuffle=part is parts[0]) for part in parts)
+images, labels = load_digits(return_X_y=True)
+digits = TensorDataset(torch.tensor(images / 16).float().view(-1, 1, 8, 8), torch.tensor(labels))
+training, held_out, test = random_split(digits, [897, 400, 500])
 
-model = frost.Frost(nn.Conv2d(1, 32, 3, padding=1), frost.branch(MyBlock(32)), head=frost.Classifier(32, 10), depth=8)
-frost.fit(model, train, epochs=12)
-calibration = frost.calibrate(model, held_out, signal="confidence")
-print(frost.evaluate(model, test, calibration))
+block = frost.branch(MyBlock(64))    # frost adds the state itself, so the block's own skip connection is taken off
+model = frost.Frost(nn.Conv2d(1, 64, 2, stride=2), block, head=frost.Classifier(64, 10), depth=8)
+frost.fit(model, DataLoader(training, batch_size=32, shuffle=True), epochs=15)
+frost.calibrate(model, DataLoader(held_out, batch_size=100), signal="confidence")
+print(frost.evaluate(model, DataLoader(test, batch_size=100)))
 
 model.save("runs/wrap_your_block")
 run = frost.load("runs/wrap_your_block", model=model)
-engine = frost.Engine(run.model, run.calibration.at_mean_depth(4))
-for result in engine.run(image for image, _ in list(parts[2])[:5]):
-    print(f"a {int(result.output.argmax())} after {result.depth} steps")
+engine = frost.Engine(run.model, run.calibration.at_mean_depth(3))
+for result in engine.run((int(label), image) for image, label in list(test)[:8]):
+    print(f"a {result.key} is seen as {int(result.output.argmax())} after {result.depth} steps")

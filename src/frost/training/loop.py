@@ -75,8 +75,8 @@ class Training:
         """Before the first step."""
         precision = resolve_precision(config.precision, device_of(model))
         average = begin_average(model) if config.average else None
-        return cls(model, average, make_optimizer(model, config.learning_rate, config.weight_decay), precision,
-                   team=team or ALONE)
+        optimizer = make_optimizer(model, config.learning_rate, config.weight_decay, config.optimizer)
+        return cls(model, average, optimizer, precision, team=team or ALONE)
 
     @property
     def result(self) -> IterativeModel:

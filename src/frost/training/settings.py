@@ -20,7 +20,8 @@ class TrainConfig:
 
     epochs: int = 50
     batch: int = 64
-    learning_rate: float = 3e-3
+    optimizer: Literal["adamw", "muon"] = "adamw"   # muon: for kernels whose length does not matter
+    learning_rate: float = 3e-3     # of AdamW; Muon's is a fixed multiple of it
     weight_decay: float = 0.05
     warmup: float = 0.1             # share of all steps
     clip: float = 1.0               # largest gradient norm
