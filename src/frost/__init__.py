@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from frost.core.head import Classifier, Dense, OwnHead, Regressor
     from frost.core.iterate import iterate
     from frost.core.model import Frost, FrostConfig
-    from frost.core.task import within
+    from frost.core.task import squared_error, within
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
     from frost.core.transition import branch
     from frost.halting.calibration import Calibration, NotCalibrated
     from frost.halting.policy import AtDepth, Rule, stop_when
+    from frost.halting.ranking import HaltingConfig
     from frost.runtime.engine import Engine
     from frost.runtime.invariance import check_batch_invariance
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
+    from frost.training.settings import TrainConfig
     from frost.transfer import create
     from frost.workflows.calibrate import calibrate
     from frost.workflows.evaluate import evaluate
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
     from frost.zoo.registry import ModelConfig, build, named
 
 __all__ = [
-    "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "IterativeModel",
-    "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent", "Regressor", "Request", "Result",
-    "Rule", "Run", "State", "Trajectory", "Vanilla", "branch", "build", "calibrate", "check_batch_invariance", "create",
-    "evaluate", "fit", "fold", "iterate", "load", "named", "save", "stop_when", "within",
+    "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "HaltingConfig",
+    "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
+    "Regressor", "Request", "Result", "Rule", "Run", "State", "TrainConfig", "Trajectory", "Vanilla", "branch",
+    "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load", "named",
+    "save", "squared_error", "stop_when", "within",
 ]
 
 _ROOMS = {
@@ -42,16 +45,18 @@ _ROOMS = {
     "frost.core.head": ("Classifier", "Dense", "OwnHead", "Regressor"),
     "frost.core.iterate": ("iterate",),
     "frost.core.model": ("Frost", "FrostConfig"),
-    "frost.core.task": ("within",),
+    "frost.core.task": ("squared_error", "within"),
     "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
     "frost.core.transition": ("branch",),
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
     "frost.halting.policy": ("AtDepth", "Rule", "stop_when"),
+    "frost.halting.ranking": ("HaltingConfig",),
     "frost.runtime.engine": ("Engine",),
     "frost.runtime.invariance": ("check_batch_invariance",),
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),
+    "frost.training.settings": ("TrainConfig",),
     "frost.transfer": ("create",),
     "frost.workflows.calibrate": ("calibrate",),
     "frost.workflows.evaluate": ("evaluate",),

@@ -235,24 +235,24 @@ def verify(path: Path) -> dict[str, Any]:
 def check_destination(path: Path) -> None:
     """Refuse a destination that exists and is no run of ours, or that holds files a run did not write."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise ValueError(f"{path} exists and is not a folder; choose another --out.")
+        raise ValueError(f"{path} exists and is not a folder; choose another folder.")
     if path.exists() and (path.is_mount() or path.samefile(Path.cwd())):
-        raise ValueError(f"{path} is in use and cannot be replaced; choose a folder inside it, --out {path / 'run'}.")
+        raise ValueError(f"{path} is in use and cannot be replaced; choose a folder inside it, such as {path / 'run'}.")
     parent = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
     try:
         Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=parent)).rmdir()
     except OSError as error:
-        raise ValueError(f"{path} cannot be made: {error.strerror} in {parent}; choose another --out.") from error
+        raise ValueError(f"{path} cannot be made: {error.strerror} in {parent}; choose another folder.") from error
     if not path.exists() or not any(path.iterdir()):
         return
     try:
         listed = set(verify(path)["files"]) | {directory.MANIFEST}
     except ValueError as error:
-        raise ValueError(f"{path} exists and holds something else ({error}) Choose another --out.") from error
+        raise ValueError(f"{path} exists and holds something else ({error}) Choose another folder.") from error
     strangers = sorted(file.name for file in path.iterdir() if file.name not in listed)
     if strangers:
         raise ValueError(f"{path} holds a run and also {', '.join(strangers[:3])}, which would be lost; "
-                         "choose another --out.")
+                         "choose another folder.")
 
 
 def _move_into_place(building: Path, path: Path) -> None:

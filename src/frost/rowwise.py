@@ -15,6 +15,11 @@ from torch import Tensor, nn
 LANES = 64    # elements; a multiple of what a vectorised loop takes at a time on any processor that we know
 
 
+def flat_rows(values: Tensor) -> Tensor:
+    """Everything of a sample in one row, (b, …) → (b, n); a number a sample is a row of one."""
+    return values.reshape(len(values), -1)
+
+
 def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A linear map of the last axis; one product for each sample of (b, c) where no gradients are wanted.
 

@@ -34,6 +34,19 @@ def test_an_odd_first_input_fails_alone(model, executor):
     torch.testing.assert_close(answers, expected.outputs)
 
 
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    (torch.full((6,), math.nan), "holds NaN or infinity"), (torch.zeros(6, dtype=torch.long), "got torch.int64"),
+    (torch.zeros(6, dtype=torch.complex64), "got torch.complex64"), (np.array(["a"] * 6), "can't convert"),
+    (None, "Could not infer dtype")])
+def test_an_input_of_the_wrong_kind_fails_alone(wrong, sentence):
+    vectors = frost.Frost(nn.Linear(6, 8), nn.Tanh(), channels=8, classes=2, depth=3)
+    first, bad, last = frost.Engine(vectors, frost.AtDepth(2), example=torch.rand(6)).run(
+        [torch.rand(6), frost.Request(wrong), torch.rand(6)])
+    assert sentence in bad.error
+    assert first.error is None
+    assert last.error is None
+
+
 def test_one_odd_request_does_not_block_a_session(model):
     session = frost.Engine(model, RULE, slots=2, example=images(1)[0]).open()
     with pytest.raises(ValueError, match=r"takes inputs of shape \(1, 8, 8\), got \(1, 9, 9\)"):

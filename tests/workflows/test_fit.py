@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import frost
+from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
 from frost.training.settings import TrainConfig
 
@@ -187,7 +188,7 @@ def test_a_fractional_quality_has_no_guarantee():
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
-    ({"epochs": 4, "config": TrainConfig(epochs=3)}, "epochs=4 and config.epochs=3 differ"),
+    ({"config": TrainConfig(augment=Augmentation(flip=True))}, "change inputs in the loader instead"),
     ({"resume": True}, "name the folder"),
     ({"halting": HaltingConfig(refit=8), "epochs": 1, "steps": 2}, "needs the training batches again")])
 def test_what_does_not_go_together_is_refused(options, sentence):
@@ -205,3 +206,87 @@ def test_a_model_without_weights_is_refused():
     bare = frost.iterate(lambda x: x, lambda x: x, lambda x: x, depth=2)
     with pytest.raises(ValueError, match="no weight to train"):
         frost.fit(bare, [(torch.randn(4, 3), torch.zeros(4, dtype=torch.long))], epochs=1, is_shown=False)
+
+
+def test_what_is_given_beside_the_configuration_wins():
+    done = frost.fit(make(), BATCHES, 1, config=TrainConfig(epochs=9), learning_rate=1e-4, is_shown=False)
+    assert done.steps == 2
+    assert done.last.learning_rate <= 1e-4
+
+
+def test_doubles_are_taken_as_the_model_has_it():
+    doubles = [(x.double().numpy(), y.numpy()) for x, y in BATCHES]
+    model = make()
+    frost.fit(model, doubles, 1, is_shown=False)
+    frost.calibrate(model, doubles, is_shown=False)
+    frost.evaluate(model, doubles)
+
+
+def test_judges_given_to_fit_are_remembered():
+    model = make(head=frost.Regressor(8), channels=None, classes=None)
+    numbers = [(x, x[:, 0]) for x, _ in BATCHES]
+    frost.fit(model, numbers, 1, quality=frost.within(1.0), is_shown=False)
+    frost.calibrate(model, numbers, is_shown=False)
+    assert frost.evaluate(model, numbers).inputs == 40
+
+
+def test_a_calibration_of_other_weights_is_refused():
+    model = make()
+    frost.calibrate(model, BATCHES, is_shown=False)
+    frost.fit(model, BATCHES, 1, is_shown=False)
+    with pytest.raises(frost.NotCalibrated, match="made for other weights"):
+        frost.evaluate(model, BATCHES)
+
+
+def test_budgets_that_a_rule_cannot_reach_are_named():
+    model = make(depth=6)
+    frost.calibrate(model, BATCHES, "patience", is_shown=False)
+    found = frost.evaluate(model, BATCHES)
+    assert found.missing
+    assert "No threshold of 'patience' gives" in str(found)
+    with pytest.raises(ValueError, match="shares of full depth"):
+        frost.evaluate(model, BATCHES, fractions=[2.0])
+
+
+class Length(nn.Module):
+    """A head that gives one number a sample, without an axis for it."""
+
+    def forward(self, hidden):
+        return hidden.sum(dim=1)
+
+
+def test_one_number_a_sample_needs_no_axis_of_its_own():
+    model = make(head=frost.OwnHead(Length(), 8, loss=nn.SmoothL1Loss(reduction="none"), quality=frost.within(1.0)),
+                 channels=None, classes=None)
+    numbers = [(x, x[:, 0]) for x, _ in BATCHES]
+    frost.fit(model, numbers, 2, is_shown=False)
+    frost.calibrate(model, numbers, is_shown=False)
+    results = list(frost.Engine(model, frost.stop_when(change=0.1)).run(X))
+    assert all(result.error is None and result.output.shape == () for result in results)
+
+
+@pytest.mark.parametrize(("targets", "sentence"), [
+    (Y + 1, "between 0 and 1, the classes of the outputs, got 1 to 2"), (Y - 1, "got -1 to 0"),
+    (Y.bool(), r"use targets\.long\(\)")])
+def test_common_mistakes_with_targets_are_told(targets, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        frost.fit(make(), [(X, targets)], 1, is_shown=False)
+    frost.fit(make(), [(X, Y.int())], 1, is_shown=False)    # any whole number will do
+
+
+def test_single_samples_and_swapped_arguments_are_told():
+    with pytest.raises(ValueError, match="wrap a data set in"):
+        frost.fit(make(), TensorDataset(X, Y), 1, is_shown=False)
+    with pytest.raises(ValueError, match="goes by its name"):
+        frost.calibrate(make(), X, Y)
+
+
+def test_an_engine_says_what_a_user_may_have_meant():
+    model = make().expects(X[0])
+    engine = frost.Engine(model, frost.AtDepth(2))
+    told = [result.error for result in engine.run([(X[0], Y[0]), (Y[0], X[0]), X[:3]])]
+    assert "leave the target out" in told[0]
+    assert "a key must not be a tensor" in told[1]
+    assert "this is a batch" in told[2]
+    with pytest.raises(ValueError, match=r"add the batch in front: x\[None\]"):
+        engine.predict(X[0])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from frost.core.inputs import batch_of, pair_of, row, to_device
-from frost.core.precision import at_least_float32, device_of
+from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel
 from frost.halting.policy import agreement_oracle, check_signal
@@ -64,7 +64,7 @@ def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], t
             inputs, targets = pair_of(item)
             if model.signature is None:
                 model.expects(row(inputs, 0))
-            whole = model(to_device(inputs, device), keep_states=keeps)
+            whole = model(to_device(inputs, device, dtype_of(model)), keep_states=keeps)
             outputs = at_least_float32(whole.outputs)
             signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()
                        for name in names}

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from frost.rowwise import flat_rows
+
 Inputs = Any    # Tensor | tuple[Tensor, …] | dict[str, Tensor]
 
 
@@ -68,6 +70,9 @@ def pair_of(item: Any) -> tuple[Inputs, Tensor]:
         raise ValueError(f"a loader must give pairs (inputs, targets), got {came}; several inputs go into a tuple or "
                          "dict of their own.")
     inputs, targets = as_inputs(item[0]), torch.as_tensor(item[1])
+    if targets.ndim == 0:
+        raise ValueError("a loader must give batches, and this one gives single samples; wrap a data set in "
+                         "torch.utils.data.DataLoader(data, batch_size=64).")
     count = batch_of(inputs)
     if not count or targets.ndim < 1 or len(targets) != count:
         raise ValueError(f"a batch must have as many targets as inputs, at least one, got {count} inputs and targets "
@@ -104,9 +109,9 @@ def stacked(items: Sequence[Inputs], rows: int | None = None) -> Inputs:
     return mapped(lambda _: batch(next(numbers)), items[0])
 
 
-def to_device(inputs: Inputs, device: torch.device) -> Inputs:
-    """The same input where a model is."""
-    return mapped(lambda part: part.to(device), inputs)
+def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype | None = None) -> Inputs:
+    """The same input where a model is, floats in its precision if that is given."""
+    return mapped(lambda part: part.to(device, dtype if part.is_floating_point() else None), inputs)
 
 
 def check_finite(inputs: Inputs) -> None:
@@ -115,7 +120,7 @@ def check_finite(inputs: Inputs) -> None:
         if part.device.type == "meta" or torch.compiler.is_compiling() or not part.is_floating_point():
             continue    # there are no values to look at, or none that could be bad
         if not bool(torch.isfinite(part).all()):
-            bad = (~torch.isfinite(part)).flatten(1).any(dim=1).nonzero().flatten().tolist()
+            bad = flat_rows(~torch.isfinite(part)).any(dim=1).nonzero().flatten().tolist()
             raise ValueError(f"inputs must be finite, but {len(bad)} of {len(part)} hold NaN or infinity "
                              f"(first: number {bad[0]}).")
 
@@ -152,17 +157,29 @@ class Signature(NamedTuple):
         """
         inputs = as_inputs(value)
         if (_kind_of(inputs), _names_of(inputs)) != (self.kind, [part.name for part in self.parts]):
-            raise ValueError(f"the model takes a {self.described()}; got {described(inputs)}.")
+            raise ValueError(f"the model takes a {self.described()}; got {described(inputs)}{self._hint(inputs)}.")
         for part, tensor in zip(self.parts, leaves(inputs), strict=True):
             if tuple(tensor.shape) != part.shape:
-                raise ValueError(f"the model takes inputs of {part}, got {tuple(tensor.shape)}; resize or pad them, or "
-                                 "make an engine with another example=.")
+                what = ("this is a batch, which predict takes; a stream is of single inputs" if
+                        tuple(tensor.shape[1:]) == part.shape else
+                        "resize or pad them, or make an engine with another example=")
+                raise ValueError(f"the model takes inputs of {part}, got {tuple(tensor.shape)}; {what}.")
             if tensor.is_floating_point() != part.dtype.is_floating_point or tensor.is_complex():
                 raise ValueError(f"the model takes inputs of {part.dtype}, got {tensor.dtype}.")
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise ValueError("the input holds NaN or infinity.")
         types = iter(dtype if part.dtype.is_floating_point else part.dtype for part in self.parts)
         return mapped(lambda tensor: tensor.detach().to(next(types), copy=True), inputs)
+
+    def _hint(self, inputs: Inputs) -> str:
+        """What a user may have meant who gave a pair to a model of one tensor."""
+        parts = leaves(inputs)
+        if self.kind != "tensor" or len(parts) != 2:
+            return ""
+        if tuple(parts[0].shape) == self.parts[0].shape:
+            return " that looks like (input, target): leave the target out"
+        is_second = tuple(parts[1].shape) == self.parts[0].shape
+        return " that looks like (key, input): a key must not be a tensor, int(key) will do" if is_second else ""
 
     def described(self) -> str:
         """In a sentence: a tensor of shape (3, 32, 32)."""

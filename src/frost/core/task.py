@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from frost.rowwise import flat_rows
+
 Judge = Callable[[Tensor, Tensor], Tensor]
 Gives = Literal["classes", "numbers"]    # what an output holds: logits of classes, the last axis; or plain numbers
 IGNORED = -100
@@ -32,8 +34,8 @@ class Task(NamedTuple):
     def losses(self, outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """ℓ_{i,t} of (18) and (21), the loss of every sample at every step: (b, t, …), (b, …) → (b, t)."""
         if self.loss is None:
-            raise ValueError("this head has no loss of its own; pass one: frost.fit(model, loader, loss=…), a function "
-                             "of outputs and targets that gives one number a sample.")
+            raise ValueError("this model has no loss of its own; pass one: frost.fit(model, loader, loss=…), a "
+                             "function of outputs and targets that gives one number a sample.")
         if label_smoothing and self.smoothed is None:
             raise ValueError("label_smoothing is for losses of ours over classes; set it to 0 with a loss of your own.")
         smoothed, plain = self.smoothed, self.loss
@@ -44,10 +46,13 @@ class Task(NamedTuple):
     def qualities(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """How good every answer is at every step, in [0, 1]: (b, t, …), (b, …) → (b, t)."""
         if self.quality is None:
-            raise ValueError("how good an answer is has to be said: a Regressor takes tolerance=…, and fit and "
-                             "calibrate take quality=…, a function of outputs and targets that gives a number in "
+            raise ValueError("how good an answer is has to be said: a Regressor takes tolerance=…, and fit, calibrate "
+                             "and evaluate take quality=…, a function of outputs and targets that gives a number in "
                              "[0, 1] a sample.")
         values = over_steps(self.quality, outputs, targets, "quality").to(torch.float32)
+        if values.device.type != "meta" and bool(torch.isnan(values).any()):
+            raise ValueError("a quality must lie in [0, 1], got NaN; say what an answer is worth where nothing is "
+                             "there to be right about, 0 divided by 0.")
         if values.device.type != "meta" and not bool(((values >= 0) & (values <= 1)).all()):
             low, high = values.min().item(), values.max().item()
             raise ValueError(f"a quality must lie in [0, 1], got values from {low:.3g} to {high:.3g}; divide by the "
@@ -76,7 +81,7 @@ def over_steps(judge: Judge, outputs: Tensor, targets: Tensor, name: str) -> Ten
 def cross_entropy(outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """−log p of the right class, in the mean over the positions that count: (b, …, k), (b, …) → (b,)."""
     check_classes(outputs, targets)
-    losses = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=IGNORED,
+    losses = F.cross_entropy(outputs.flatten(0, -2), targets.flatten().long(), reduction="none", ignore_index=IGNORED,
                              label_smoothing=label_smoothing).view(targets.shape)
     if losses.ndim == 1:
         return losses
@@ -92,7 +97,7 @@ def right(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean of the squared differences, (b, …), (b, …) → (b,)."""
-    return (outputs - _like(outputs, targets)).square().flatten(1).mean(dim=1)
+    return flat_rows((outputs - _like(outputs, targets)).square()).mean(dim=1)
 
 
 def within(tolerance: float) -> Judge:
@@ -101,7 +106,7 @@ def within(tolerance: float) -> Judge:
         raise ValueError(f"tolerance must be positive, in the unit of the targets; got {tolerance}.")
 
     def is_within(outputs: Tensor, targets: Tensor) -> Tensor:
-        return ((outputs - _like(outputs, targets)).abs() <= tolerance).flatten(1).all(dim=1)
+        return flat_rows((outputs - _like(outputs, targets)).abs() <= tolerance).all(dim=1)
 
     return is_within
 
@@ -112,11 +117,16 @@ CLASSES = Task("classes", cross_entropy, right, cross_entropy)
 def check_classes(outputs: Tensor, targets: Tensor) -> None:
     """Refuse targets that are no classes of the outputs' shape."""
     if targets.is_floating_point() or targets.dtype == torch.bool:
-        raise ValueError(f"targets of a classifier must be whole numbers (torch.long), got {targets.dtype}; numbers "
-                         "are for a Regressor.")
+        raise ValueError(f"targets of a classifier must be whole numbers (torch.long), got {targets.dtype}; for "
+                         "classes use targets.long(), numbers are for a Regressor.")
     if targets.shape != outputs.shape[:-1]:
         raise ValueError(f"targets must have the shape of the answers, {tuple(outputs.shape[:-1])}, got "
                          f"{tuple(targets.shape)}; a Classifier gives one class a sample, Dense one at each position.")
+    if targets.device.type == "cpu" and targets.numel():
+        known = targets[targets != IGNORED]
+        if known.numel() and not 0 <= int(known.min()) <= int(known.max()) < outputs.shape[-1]:
+            raise ValueError(f"targets must lie between 0 and {outputs.shape[-1] - 1}, the classes of the outputs, got "
+                             f"{int(known.min())} to {int(known.max())}; −100 marks what does not count.")
 
 
 def _like(outputs: Tensor, targets: Tensor) -> Tensor:

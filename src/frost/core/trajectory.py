@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from frost.core.frozen import forget, one_unrolling
 from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, check_finite, mapped
 from frost.core.layout import default_layout
-from frost.core.task import Task
+from frost.core.task import Judge, Task
 from frost.halting.score import score_of
 
 
@@ -95,11 +95,16 @@ class IterativeModel(nn.Module, ABC):
     stationary: ClassVar[bool] = True   # the same weights at every step, so a batch may mix depths
     depth: int                          # T, the most steps any input may take
     task: Task                          # how answers are judged
+    judges: tuple[Judge | None, Judge | None] = (None, None)    # loss and quality of the user's, that `fit` was given
     has_score: bool = True              # whether `read` gives a halting score that was or can be taught
     signature: Signature | None = None  # what one input looks like, where it is known
     zoo_config: Any = None              # what describes a model of the zoo; None for any other
     calibration: Any = None             # the last one made for this model, kept with it by `save`
     batch_invariance: Any = None        # True for the zoo's blocks, else what `frost.check_batch_invariance` found
+
+    def judged_by(self, loss: Judge | None = None, quality: Judge | None = None) -> Task:
+        """The model's task with the judges of the user's in place of its own: those given now, else those of `fit`."""
+        return self.task.with_judges(loss or self.judges[0], quality or self.judges[1])
 
     def begin(self, inputs: Inputs) -> State:
         """h_0, and what is computed once per input. Nothing is read from h_0."""

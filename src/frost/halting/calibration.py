@@ -83,6 +83,10 @@ class Calibration:
                    per_step=tuple(per_step), dropped=int((~kept).sum()), cost=cost,
                    per_step_thresholds=per_step_thresholds)
 
+    def __repr__(self) -> str:
+        known = "unknown" if self.quality is None else f"{self.quality[:, -1].mean():.3f} at full depth"
+        return f"Calibration(rule={self.rule!r}, inputs={len(self.values)}, depth={self.depth}, quality {known})"
+
     @property
     def depth(self) -> int:
         """T while the signals were gathered."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from frost.halting.score import decidedness, fitting_mask, over_positions, threshold_of
-from frost.rowwise import each_alone
+from frost.rowwise import each_alone, flat_rows
 
 Memory = tuple[Tensor, ...]
 
@@ -295,4 +295,4 @@ def _states(reading: Reading) -> tuple[Tensor, Tensor]:
 
 
 def _negative_length(difference: Tensor) -> Tensor:
-    return -torch.linalg.vector_norm(difference.flatten(1).float(), dim=1)
+    return -torch.linalg.vector_norm(flat_rows(difference).float(), dim=1)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
-from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, row
+from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, leaves, row
 from frost.core.precision import Device, Precision, device_of, resolve_device, resolve_precision
 from frost.core.trajectory import IterativeModel, Prediction
 from frost.core.transition import FAILURES
@@ -125,6 +125,9 @@ class Engine:
         """The answers for a batch of any size; a row that cannot be answered is NaN at depth 0 and in `.errors`."""
         self._stepper.check_mode()
         inputs = as_inputs(inputs)
+        if self._signature is not None and _is_single(inputs, self._signature):
+            raise ValueError(f"predict takes a batch, and this is one input, {self._signature.described()}; add the "
+                             "batch in front: x[None].")
         self.model.check(inputs)
         count = batch_of(inputs)
         signature = Signature.of(row(inputs, 0)) if count else None    # the caller's, whatever a stream's is
@@ -233,6 +236,11 @@ class Engine:
     def _session(self, room: int | None, signature: Signature) -> Session:
         return Session(self._stepper, self.slots, signature, room=room, sync_every=self._sync_every, drain=self.drain,
                        watch=self._watch, clock=self._clock)
+
+
+def _is_single(inputs: Inputs, signature: Signature) -> bool:
+    """Whether this is one input without a batch."""
+    return [tuple(part.shape) for part in leaves(inputs)] == [part.shape for part in signature.parts]
 
 
 def _check_parts(model: Any, policy: Any) -> None:

@@ -20,6 +20,7 @@ from frost.core.transition import FAILURES
 from frost.halting.policy import Policy
 from frost.halting.score import fitting_mask, threshold_of
 from frost.halting.signals import Memory, Reading
+from frost.rowwise import flat_rows
 from frost.runtime.scheduler import Item
 
 DIVERGED = "the model answers this input with NaN or infinity; it diverged"
@@ -31,7 +32,7 @@ class Result(NamedTuple):
     key: Any
     output: Tensor | None     # y at the step where it stopped, without the batch, on the CPU
     depth: int                # steps taken; 0 if it never began
-    score: float | None       # s_halt's counterpart at that step, in [0, 1]
+    score: float | None       # s_halt's counterpart at that step, in [0, 1]; None of a model without a score
     error: str | None = None
     is_late: bool = False     # its deadline passed, and this is the answer that it had
 
@@ -50,6 +51,7 @@ class Live:
     depth: Tensor          # of the answer, (b,)
     output: Tensor         # of the answer, (b, …)
     score_logit: Tensor    # of the answer, (b,)
+    has_score: bool = True
 
     def tensors(self) -> list[Tensor]:
         """Everything with one row a sample."""
@@ -61,7 +63,7 @@ class Live:
         rest = (self.limits, self.steps, self.values, self.is_done, self.is_bad, self.depth, self.output,
                 self.score_logit)
         return Live(self.state.mapped(change), tuple(change(part) for part in self.memory),
-                    *(change(part) for part in rest))
+                    *(change(part) for part in rest), has_score=self.has_score)
 
     def taken(self, rows: Tensor) -> Live:
         """Some of its images, as a smaller batch."""
@@ -94,7 +96,8 @@ class Live:
         index = torch.tensor(rows, device=self.output.device)
         outputs = at_least_float32(self.output.index_select(0, index)).cpu()
         # one by one: a vectorised sigmoid rounds differently for another number of rows
-        scores = [threshold_of(logit) for logit in self.score_logit.index_select(0, index).double().tolist()]
+        scores = [threshold_of(logit) if self.has_score else None
+                  for logit in self.score_logit.index_select(0, index).double().tolist()]
         depths = self.depth.index_select(0, index).tolist()
         bad = self.is_bad.index_select(0, index).tolist()
         return [Result(key, None, depth, None, DIVERGED) if is_bad else Result(key, output, depth, score, None, is_late)
@@ -140,7 +143,8 @@ class Stepper:
         values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
         is_bad = _not_finite(output, score_logit)
         is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
-        return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit)
+        return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit,
+                    self.model.has_score)
 
     @torch.inference_mode(mode=False)
     def next(self, live: Live, used: int) -> Live:
@@ -162,7 +166,8 @@ class Stepper:
         stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
         kept = torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output)
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
-                    torch.where(done, live.depth, steps), kept, torch.where(done, live.score_logit, score_logit))
+                    torch.where(done, live.depth, steps), kept, torch.where(done, live.score_logit, score_logit),
+                    live.has_score)
 
     def first_of(self, items: Sequence[Item], rows: int) -> Live:
         """`first`, for a batch of so many rows; the last input is repeated in those that are left over."""
@@ -199,4 +204,4 @@ class Stepper:
 
 
 def _not_finite(output: Tensor, score_logit: Tensor) -> Tensor:
-    return ~(torch.isfinite(output).flatten(1).all(dim=1) & torch.isfinite(score_logit))
+    return ~(flat_rows(torch.isfinite(output)).all(dim=1) & torch.isfinite(score_logit))

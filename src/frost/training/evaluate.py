@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from frost.core.inputs import pair_of, to_device
-from frost.core.precision import at_least_float32, device_of
+from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.splits import Images
@@ -100,7 +100,7 @@ def validate(model: IterativeModel, batches: Iterable[Any], task: Task) -> Valid
     with frozen(model):
         for item in batches:
             inputs, targets = pair_of(item)
-            outputs = at_least_float32(model(to_device(inputs, device), keep_states=False).outputs)
+            outputs = at_least_float32(model(to_device(inputs, device, dtype_of(model)), keep_states=False).outputs)
             losses.append(task.losses(outputs, targets.to(device)).double().cpu())
             if task.quality is not None:
                 quality.append(task.qualities(outputs, targets.to(device)).double().cpu())

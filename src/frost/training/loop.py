@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from frost.core.inputs import Inputs
 from frost.core.model import Frost
-from frost.core.precision import Precision, at_least_float32, autocast, device_of, resolve_precision
+from frost.core.precision import Precision, at_least_float32, autocast, device_of, dtype_of, resolve_precision
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.augment import Mixed
@@ -112,7 +112,7 @@ def go_on(training: Training, data: Images | Source, config: TrainConfig, haltin
     has_warned = False
     for epoch in range(training.step // source.batches + 1, config.epochs + 1):
         first = training.step - (epoch - 1) * source.batches
-        for batch in source.epoch(epoch, first, device_of(training.model)):
+        for batch in source.epoch(epoch, first, device_of(training.model), dtype_of(training.model)):
             with explained_memory(len(batch.targets)):
                 record, trajectory = _train_step(training, batch, config, halting, task, steps, epoch)
             if watch is not None:

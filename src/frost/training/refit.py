@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from frost.core.inputs import Inputs, batch_of, taken, to_device
-from frost.core.precision import at_least_float32, device_of
+from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel
 from frost.data.augment import Augmentation, augmented
@@ -90,7 +90,8 @@ def look(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], most: 
             for inputs, targets in batches:
                 count = min(batch_of(inputs), most - done)
                 shown.clear()
-                outputs = at_least_float32(model(to_device(taken(inputs, slice(count)), device),
+                outputs = at_least_float32(model(to_device(taken(inputs, slice(count)), device,
+                                                           dtype_of(model)),
                                                  keep_states=False).outputs)
                 wanted = targets[:count].to(device)
                 given = [torch.stack(of_steps, dim=1) for of_steps in zip(*shown, strict=True)

@@ -38,8 +38,8 @@ class Source(Protocol):
 
     batches: int               # in an epoch
 
-    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
-        """The batches of an epoch (from 1), without its `first` ones."""
+    def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Ready]:
+        """The batches of an epoch (from 1), without its `first` ones, where and in the precision that a model takes."""
 
 
 class ImageSource:
@@ -49,7 +49,7 @@ class ImageSource:
         self._data, self._config, self._team = data, config, team
         self.batches = -(-len(data) // (config.batch * team.size))
 
-    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
+    def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Ready]:
         """The order is a function of (seed, epoch), what is random in a batch of (seed, step)."""
         config, step = self._config, (number - 1) * self.batches + first
         order = torch.randperm(len(self._data), generator=generator_of(config.seed, 1, number))
@@ -58,7 +58,7 @@ class ImageSource:
             step += 1
             labels = self._data.labels[batch.rows].to(device)
             images, mixed = self._augmented(batch, labels, generator_of(config.seed, 2, step))
-            yield Ready(images, labels, batch.part, _which(batch.rows), mixed)
+            yield Ready(images.to(dtype), labels, batch.part, _which(batch.rows), mixed)
 
     def _augmented(self, batch: Batch, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Mixed | None]:
         """This process's part of a batch, augmented as it would be if one process had it all."""
@@ -83,7 +83,7 @@ class LoaderSource:
         if self.batches < 1:
             raise ValueError("the loader gives no batch at all; it must give pairs of inputs and targets.")
 
-    def epoch(self, number: int, first: int, device: torch.device) -> Iterator[Ready]:
+    def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Ready]:
         """From the loader's own beginning, batches of before are drawn again and passed over."""
         if self.is_once and first:
             warnings.warn(f"the loader cannot be rewound: it goes on with the batches that it gives now, and the "
@@ -103,7 +103,7 @@ class LoaderSource:
             if place >= first:
                 inputs, targets = pair_of(item)
                 count = batch_of(inputs)
-                yield Ready(to_device(inputs, device), targets.to(device), slice(0, count),
+                yield Ready(to_device(inputs, device, dtype), targets.to(device), slice(0, count),
                             f"batch {place + 1} of epoch {number}")
 
 

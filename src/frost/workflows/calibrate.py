@@ -79,7 +79,7 @@ def calibrate(model: IterativeModel, held_out: Iterable[Any], signal: str = "ran
     check_policy(signal)
     if device is not None:
         model.to(resolve_device(device))
-    task = model.task.with_judges(None, quality)
+    task = model.judged_by(quality=quality)
     with progress("calibrating", None, is_shown=is_shown, unit="inputs") as report, frozen(model):
         traces = trace(model, held_out, [signal], task, report)
     if not traces.is_finite:
@@ -148,6 +148,9 @@ def command_for(path: Path) -> str:
 
 def check_policy(policy: str) -> None:
     """Refuse a name that is no stopping rule."""
+    if not isinstance(policy, str):
+        raise ValueError(f"a stopping rule goes by its name, such as 'confidence', got a {type(policy).__name__}; "
+                         "targets stand beside the inputs: calibrate(model, [(inputs, targets)]).")
     if policy not in SIGNALS:
         raise ValueError(f"there is no stopping rule '{policy}'. {suggest(policy, SIGNALS)}")
 

@@ -15,7 +15,7 @@ import torch
 
 from frost.analysis.halting import BUDGETS, EIGHTHS, BudgetRow, HaltingRow, budget_table, halting_table, standard_error
 from frost.analysis.traces import Traces, trace
-from frost.checkpoint import Run, load
+from frost.checkpoint import Run, load, weights_hash
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration, NotCalibrated
@@ -54,14 +54,18 @@ class Frontier(NamedTuple):
 
     rule: str                     # whose thresholds they are
     rows: list[BudgetRow]         # accuracy is the mean quality
+    missing: list[float]          # shares of full depth that no threshold of the rule gives
     per_step: list[float]         # quality when every input stops after step 1, 2, …
     inputs: int
 
     def __str__(self) -> str:
-        rows = [[f"{row.mean_depth:.2f}", percent(row.accuracy), percent(row.fixed_depth_accuracy),
-                 f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"] for row in self.rows]
+        rows = [[f"{row.mean_depth:.2f}", f"{percent(row.accuracy)} "
+                 f"±{100 * standard_error(row.accuracy, self.inputs):.2f}", percent(row.fixed_depth_accuracy),
+                 f"{round(100 * (row.accuracy - row.fixed_depth_accuracy), 2) + 0.0:+.2f}"] for row in self.rows]
+        shares = ", ".join(f"{100 * share:.0f} %" for share in self.missing)
+        notes = [f"No threshold of '{self.rule}' gives {shares} of full depth."] if self.missing else []
         return "\n".join([f"{self.inputs:,} inputs · depth {len(self.per_step)} · rule {self.rule}", "",
-                          table(["mean depth", "adaptive", "fixed depth", "gain"], rows)])
+                          table(["mean depth", "adaptive", "fixed depth", "gain"], rows), *notes])
 
 
 def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibration | None = None, *,
@@ -78,10 +82,17 @@ def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibratio
     if calibration is None:
         raise NotCalibrated("thresholds come from held-out inputs; make a calibration first: frost.calibrate(model, "
                             "held_out).")
+    if calibration.weights_hash != weights_hash(model):
+        raise NotCalibrated("the calibration was made for other weights than the model has now; calibrate it again: "
+                            "frost.calibrate(model, held_out).")
+    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
+        raise ValueError(f"fractions are shares of full depth, above 0 and at most 1, got {list(fractions)}.")
     with frozen(model):
-        traces = trace(model, data, [calibration.rule], model.task.with_judges(None, quality))
+        traces = trace(model, data, [calibration.rule], model.judged_by(quality=quality))
     rows = budget_table(traces.quality, traces.signals[calibration.rule], calibration, fractions)
-    return Frontier(calibration.rule, rows, traces.quality.mean(dim=0).tolist(), traces.inputs)
+    reached = {row.fraction for row in rows}
+    missing = [share for share in fractions if share not in reached]
+    return Frontier(calibration.rule, rows, missing, traces.quality.mean(dim=0).tolist(), traces.inputs)
 
 
 def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
