@@ -7,7 +7,7 @@ somebody takes it out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -51,7 +51,7 @@ class Live:
     depth: Tensor          # of the answer, (b,)
     output: Tensor         # of the answer, (b, …)
     score_logit: Tensor    # of the answer, (b,)
-    has_score: bool = True
+    has_score: bool = field(default=True, kw_only=True)
 
     def tensors(self) -> list[Tensor]:
         """Everything with one row a sample."""
@@ -144,7 +144,7 @@ class Stepper:
         is_bad = _not_finite(output, score_logit)
         is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
         return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit,
-                    self.model.has_score)
+                    has_score=self.model.has_score)
 
     @torch.inference_mode(mode=False)
     def next(self, live: Live, used: int) -> Live:
@@ -167,7 +167,7 @@ class Stepper:
         kept = torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output)
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
                     torch.where(done, live.depth, steps), kept, torch.where(done, live.score_logit, score_logit),
-                    live.has_score)
+                    has_score=live.has_score)
 
     def first_of(self, items: Sequence[Item], rows: int) -> Live:
         """`first`, for a batch of so many rows; the last input is repeated in those that are left over."""
