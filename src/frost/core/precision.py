@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import chain
 from typing import Literal, cast, get_args
 
 import torch
@@ -84,12 +85,12 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 def device_of(model: nn.Module) -> torch.device:
     """Where a model is; one without any tensor is on the CPU."""
-    return next((part.device for part in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+    return next((part.device for part in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:
     """The precision of a model's weights; one without any is in PyTorch's default."""
-    found = (part.dtype for part in (*model.parameters(), *model.buffers()) if part.is_floating_point())
+    found = (part.dtype for part in chain(model.parameters(), model.buffers()) if part.is_floating_point())
     return next(found, torch.get_default_dtype())
 
 
