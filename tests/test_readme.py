@@ -36,7 +36,8 @@ COMMANDS = [(page, line[2:]) for page, language, code in BLOCKS if language == "
 def test_commands_print_what_the_page_shows(page, command):
     shown = next(code for where, language, code in BLOCKS if where == page and f"$ {command}\n" in code)
     expected = shown.split(f"$ {command}\n")[1].split("\n$ ")[0].strip()
-    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, timeout=110, env=ONE_THREAD)
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, timeout=110,
+                          env=ONE_THREAD)
     assert (done.stdout + done.stderr).strip() == expected
 
 
@@ -44,9 +45,12 @@ def test_commands_print_what_the_page_shows(page, command):
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(example, tmp_path):
     assert example.read_text().count("\n") <= 40
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, cwd=tmp_path, timeout=110, env=ONE_THREAD)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, cwd=tmp_path, timeout=110,
+                          env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert "adaptive" in done.stdout
+    assert "fixed depth" in done.stdout
+    assert (tmp_path / "runs" / example.stem / "MANIFEST.json").exists()    # saved, and loaded again
 
 
 def test_every_page_links_to_what_exists():
