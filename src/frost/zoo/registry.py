@@ -20,7 +20,7 @@ from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 from frost.zoo.images import ImageStem, Standardised, image_example
-from frost.zoo.resnet import Bottleneck, LightStem, ResNetStem, Separable
+from frost.zoo.resnet import Basic, Bottleneck, LightStem, ResNetStem, Separable
 from frost.zoo.vit import VitBranch, VitStem, tokens_of
 
 LEAKY_GAIN = 3.0  # of g at the start: what a state moves towards is then larger than what the input adds each step
@@ -42,7 +42,7 @@ class ModelConfig(FrostConfig):
     patch: int = 16            # the stem's stride: the patch of a ViT; 1, 2 or 4 for a ResNet
     heads: int = 12            # ViT
     expansion: float = 4.0     # ViT: width of the MLP ÷ channels
-    bottleneck: int = 64       # ResNet; the bounded transitions of `contractive` and `theorem` have none
+    bottleneck: int = 64       # ResNet; 0 is a basic block instead, and the bounded transitions have none
     dilation: int = 1          # ResNet; as above
     deep_stem: bool = False    # ResNet with patch 4: three convolutions for small images, instead of ImageNet's stem
     light_stem: bool = False   # ResNet with patch 4: two small convolutions instead, so that the steps do the work
@@ -57,7 +57,8 @@ class ModelConfig(FrostConfig):
         # slots make a new class, which breaks the bare super()
         super(ModelConfig, self).__post_init__()
         for name in ("image_size", "image_channels", "channels", "patch", "heads", "bottleneck", "dilation", "classes"):
-            least, most = 2 if name == "classes" else 1, LARGEST_IMAGE if name == "image_size" else LARGEST
+            least = {"classes": 2, "bottleneck": 0}.get(name, 1)
+            most = LARGEST_IMAGE if name == "image_size" else LARGEST
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie between {least} and {most}, got {getattr(self, name)}.")
         if not 0.0 < self.expansion <= 64.0:
@@ -92,7 +93,8 @@ def _resnet(c: ModelConfig) -> Parts:
         stem=lambda: (LightStem(c.image_channels, c.channels) if c.light_stem else
                       ResNetStem(c.image_channels, c.channels, c.patch, c.deep_stem)),
         branch=lambda: (Separable(c.channels, c.dilation, c.standardise_weights) if c.separable else
-                        Bottleneck(c.channels, c.bottleneck, c.dilation, c.standardise_weights)),
+                        Bottleneck(c.channels, c.bottleneck, c.dilation, c.standardise_weights) if c.bottleneck else
+                        Basic(c.channels, c.dilation, c.standardise_weights)),
         contractive=lambda: bounded.contractive_conv(c.channels, c.kappa),
         theorem=lambda: bounded.theorem_conv(c.channels))
 

@@ -64,6 +64,19 @@ class Bottleneck(nn.Sequential):
         )
 
 
+class Basic(nn.Sequential):
+    """The branch A of a basic block: two 3×3 convolutions of full width (dilated); keeps the shape.
+
+    At equal FLOPs it was ahead of the bottleneck on maps of 8 × 8 (docs/decisions.md): more of its weights look around.
+    """
+
+    def __init__(self, channels: int, dilation: int = 1, standardise_weights: bool = False) -> None:
+        conv: Callable[..., nn.Module] = StandardConv2d if standardise_weights else partial(nn.Conv2d, bias=False)
+        super().__init__(
+            group_norm(channels), nn.ReLU(), conv(channels, channels, 3, padding=dilation, dilation=dilation),
+            group_norm(channels), nn.ReLU(), conv(channels, channels, 3, padding=dilation, dilation=dilation))
+
+
 class Separable(nn.Sequential):
     """A weak and cheap branch A: normalise, ReLU, a 3×3 convolution of each channel by itself, 1×1; keeps the shape.
 
