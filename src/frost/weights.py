@@ -57,9 +57,23 @@ def load_weights(file: Path, model: IterativeModel) -> None:
             if expected.get(name) != tensor.shape:
                 ours = tuple(expected[name]) if name in expected else "not there"
                 raise ValueError(f"{file} does not fit the model: {name} is {tuple(tensor.shape)}, there {ours}.")
+        missing = sorted(expected.keys() - stored.keys() - _tied(model))
+        if missing:
+            raise ValueError(f"{file} does not fit the model: it has no {missing[0]}.")
         precisions = {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()}
         if len(precisions) == 1:
             model.to(precisions.pop())
         load_model(model, str(file))
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"{file} does not fit the model: {' '.join(str(error).split())[:300]}") from error
+
+
+def _tied(model: IterativeModel) -> set[str]:
+    """Names of tensors that share another one's memory: stored once, under one of their names."""
+    seen: dict[int, str] = {}
+    shared: set[str] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) in seen:
+            shared |= {name, seen[id(tensor)]}
+        seen.setdefault(id(tensor), name)
+    return shared

@@ -54,6 +54,11 @@ BAD = {
     "mask shape": (lambda: model(with_context(mask=lambda n: torch.ones(n, 4).bool())), "must be bool of shape"),
     "empty mask": (lambda: model(with_context(mask=lambda n: torch.arange(n)[:, None].expand(n, 5) > 0)),
                    "that of sample 0 has no true element"),
+    "block's width": (lambda: model(states(8), block=nn.Linear(4, 4)), "Linear does not take a state of shape"),
+    "block without mask": (lambda: model(with_context(mask=lambda n: torch.ones(n, 5).bool()), block=nn.Tanh()),
+                           "does not take a state of shape .* and context mask"),
+    "head's width": (lambda: model(states(8), frost.OwnHead(nn.Linear(5, 2), 8)), "Linear does not take a state"),
+    "layout": (lambda: model(states(8), layout="map"), "layout is one of"),
     "dense vector": (lambda: model(states(8), frost.Dense(8, 2)), "without positions; use Classifier"),
     "own head": (lambda: model(states(8), frost.OwnHead(nn.Flatten(0), 8)), "with the batch of 4 in front"),
     "own head's kind": (lambda: model(states(8), frost.OwnHead(nn.LSTM(8, 2), 8)), "must give one tensor"),
@@ -194,6 +199,11 @@ BAD_RECURRENCES = {
     "batch": (lambda: frost.iterate(lambda x: x[:2], len, len, depth=2)(X), "batch of 4 in front"),
     "structure": (lambda: frost.iterate(lambda x: x, lambda x: (x, x), lambda x: x, depth=2)(X), "like the one"),
     "shape": (lambda: frost.iterate(lambda x: x, lambda x: x[:, :3], lambda x: x, depth=2)(X), "must keep the shapes"),
+    "in place": (lambda: frost.iterate(lambda x: x.clone(), lambda x: x.mul_(0.9), lambda x: x, depth=2)(X),
+                 "must not change its state in place"),
+    "empty": (lambda: frost.iterate(lambda x: {}, len, len, depth=2)(X), "at least one tensor"),
+    "gives": (lambda: frost.iterate(len, len, len, depth=2, gives="class"), "gives is one of"),
+    "half a step": (lambda: frost.iterate(len, len, len, depth=2.5), "a whole number, got 2.5"),
     "reading": (lambda: frost.iterate(lambda x: x, lambda x: x, lambda x: x.sum(), depth=2)(X), "read must give one"),
 }
 
@@ -225,3 +235,27 @@ def test_the_parts_of_a_recurrence_are_saved_and_copied(tmp_path):
         for weight in ours.parameters():
             weight.zero_()
     assert not torch.equal(twin(inputs).outputs, ours(inputs).outputs)    # the copy has weights of its own
+
+
+def test_a_second_model_with_the_same_head_leaves_its_score_alone():
+    head = frost.Classifier(8, 3)
+    first = frost.Frost(nn.Linear(6, 8), nn.Tanh(), head, depth=2)
+    before = first(X).score_logits
+    frost.Recurrent(nn.Linear(6, 8), nn.Tanh(), head, depth=2)
+    assert torch.equal(first(X).score_logits, before)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, ("a",), None, ()])
+def test_thresholds_that_are_no_numbers_are_refused(wrong):
+    with pytest.raises(ValueError, match="a rule has one threshold"):
+        frost.Rule("confidence", wrong)
+
+
+def test_a_list_of_thresholds_will_do():
+    assert frost.Rule("confidence", [-0.1, -0.2]).thresholds == (-0.1, -0.2)
+
+
+@pytest.mark.parametrize("wrong", [2.5, "3", True, 0])
+def test_a_depth_is_a_whole_number(wrong):
+    with pytest.raises(ValueError, match="a whole number"):
+        frost.AtDepth(wrong)

@@ -196,3 +196,72 @@ def test_a_stream_is_stopped_between_steps(model, executor):
     answers = list(engine.run(images(40), stops=stops))
     assert len(answers) < 10
     assert len(asked) == 5
+
+
+def picky_step(state):
+    if bool((state.abs() > 50).any()):
+        raise RuntimeError("too large")
+    return 2 * state
+
+
+@pytest.mark.parametrize("executor", ["masked", "compact", "refill"])
+def test_what_the_model_cannot_step_fails_alone(executor):
+    growing = frost.iterate(lambda x: x, picky_step, lambda x: x, depth=12).expects(torch.rand(3))
+    inputs = torch.tensor([[1.0, 2.0, 3.0], [0.1, 0.1, 0.1], [20.0, 0.0, 0.0], [0.5, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    results = list(frost.Engine(growing, frost.AtDepth(4), executor, slots=2).run(inputs))
+    assert [result.error is None for result in results] == [True, True, False, True, True]
+    assert "too large" in results[2].error
+    for place in (0, 1, 3, 4):
+        torch.testing.assert_close(results[place].output, 16 * inputs[place])
+
+
+def test_a_session_goes_on_after_a_step_that_failed():
+    growing = frost.iterate(lambda x: x, picky_step, lambda x: x, depth=12).expects(torch.rand(3))
+    session = frost.Engine(growing, frost.AtDepth(4), slots=4).open()
+    for value in (1.0, 40.0, 2.0):
+        session.submit(torch.full((3,), value), value)
+    results = {result.key: result for result in session.drained()}
+    assert results[40.0].error
+    assert results[1.0].error is None
+    assert results[2.0].error is None
+    assert len(session) == 0
+
+
+def test_whole_numbers_are_not_narrowed_in_silence():
+    table = frost.Frost(nn.Embedding(300, 8), nn.Tanh(), channels=8, classes=2, depth=2)
+    engine = frost.Engine(table, frost.AtDepth(1), example=torch.zeros(4, dtype=torch.uint8))
+    wide, fine, flag = engine.run([torch.tensor([299, 1, 2, 3]), torch.tensor([5, 1, 2, 3]), torch.ones(4).bool()])
+    assert "beyond it" in wide.error
+    assert fine.error is None or "Byte" in fine.error    # an embedding takes no bytes; that is the stem's own word
+    assert "got torch.bool" in flag.error
+
+
+def test_an_item_of_another_session_is_not_taken_out(model):
+    engine = frost.Engine(model, RULE, slots=2, example=images(1)[0])
+    first, second = engine.open(), engine.open()
+    item = first.submit(images(1)[0])
+    second.submit(images(1)[0])
+    with pytest.raises(ValueError, match="another session"):
+        second.cancel(item)
+    assert len(list(second.drained())) == 1
+
+
+def test_padding_may_hold_anything():
+    class Padded(nn.Module):
+        def forward(self, x):
+            mask = ~torch.isnan(x).any(dim=2)
+            return x, {"mask": mask}
+
+    class Still(nn.Module):
+        def forward(self, hidden, mask):
+            return torch.tanh(hidden)
+
+    dense = frost.Frost(Padded(), Still(), frost.Dense(4, 2), depth=3).eval()
+    x = torch.randn(3, 5, 4)
+    x[0, 3:] = torch.nan
+    state = dense.begin(x)
+    for _ in range(2):
+        state = dense.step(state)
+    output, score = dense.read(state)
+    assert bool(torch.isfinite(score).all())
+    assert bool(torch.isfinite(output[0, :3]).all())

@@ -124,11 +124,14 @@ def test_an_average_of_the_weights_is_what_is_kept():
 
 class Endless:
     def __iter__(self):
-        return iter([BATCHES[0]] * 3)
+        while True:
+            yield BATCHES[0]
 
 
-def test_a_loader_without_a_length_is_counted():
-    assert frost.fit(make(), Endless(), epochs=2, is_shown=False).steps == 6
+def test_a_loader_without_a_length_says_how_long_an_epoch_is():
+    with pytest.raises(ValueError, match="has no length"):
+        frost.fit(make(), Endless(), epochs=2, is_shown=False)
+    assert frost.fit(make(), Endless(), epochs=2, steps=3, is_shown=False).steps == 6
 
 
 BAD = {
@@ -140,7 +143,7 @@ BAD = {
     "dense targets": ([(X, Y[:, None])], "one class a sample"),
     "shape": ([(torch.randn(4, 5), Y[:4])], "stem does not take"),
     "nan": ([(X.clone().fill_(torch.nan), Y)], "must be finite"),
-    "generator": ((batch for batch in BATCHES), "say how many it has with steps="),
+    "generator": ((batch for batch in BATCHES), "has no length; say how many"),
     "generator twice": (iter(BATCHES), "cannot be rewound for 3 epochs"),
 }
 
@@ -152,8 +155,7 @@ def test_a_bad_loader_is_refused_before_anything_is_kept(name, tmp_path):
     with pytest.raises(ValueError, match=sentence) as told:
         frost.fit(make(), loader, out=tmp_path / "run", **settings(), **options)
     assert "\n" not in str(told.value)
-    assert not (tmp_path / "run" / "MANIFEST.json").exists()
-    assert not list((tmp_path / "run").glob("checkpoints/*"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_or_quality_of_the_wrong_shape_is_refused():
@@ -216,10 +218,12 @@ def test_what_is_given_beside_the_configuration_wins():
 
 def test_doubles_are_taken_as_the_model_has_it():
     doubles = [(x.double().numpy(), y.numpy()) for x, y in BATCHES]
-    model = make()
+    model, plain = make(), make()
     frost.fit(model, doubles, 1, is_shown=False)
+    frost.fit(plain, BATCHES, 1, is_shown=False)
+    assert torch.equal(model.head.readout.weight, plain.head.readout.weight)
     frost.calibrate(model, doubles, is_shown=False)
-    frost.evaluate(model, doubles)
+    assert frost.evaluate(model, doubles).rows == frost.evaluate(model, BATCHES).rows
 
 
 def test_judges_given_to_fit_are_remembered():
@@ -290,3 +294,71 @@ def test_an_engine_says_what_a_user_may_have_meant():
     assert "this is a batch" in told[2]
     with pytest.raises(ValueError, match=r"add the batch in front: x\[None\]"):
         engine.predict(X[0])
+
+
+def test_a_fit_that_failed_leaves_the_model_as_it_was():
+    model = make().eval()
+    for bad in ([(torch.randn(4, 7), Y[:4])], [(X, Y.float())]):
+        with pytest.raises(ValueError, match=r"stem does not take|whole numbers"):
+            frost.fit(model, bad, 1, is_shown=False)
+    with pytest.raises(ValueError, match="one number a sample"):
+        frost.fit(model, BATCHES, 1, loss=lambda outputs, targets: outputs.sum(), is_shown=False)
+    assert model.signature is None
+    assert not model.training
+    frost.fit(model, BATCHES, 1, is_shown=False)    # by the head's own loss
+    assert model.signature.parts[0].shape == (6,)
+
+
+def test_the_last_fit_says_what_inputs_look_like():
+    model = frost.Frost(nn.Linear(6, 8), nn.Tanh(), frost.Classifier(8, 2), depth=2)
+    for length in (3, 9):
+        tokens = [(torch.randn(4, length, 6), Y[:4])]
+        frost.fit(model, tokens, 1, is_shown=False)
+        assert model.signature.parts[0].shape == (length, 6)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_loader_with_a_generator_of_its_own_goes_on_bit_for_bit(own, tmp_path):
+    def loader():
+        generator = torch.Generator().manual_seed(1) if own else None
+        return DataLoader(TensorDataset(X, Y), batch_size=8, shuffle=True, generator=generator)
+
+    straight, resumed = make(), make()
+    frost.fit(straight, loader(), **settings())
+
+    class Pulled(DataLoader):
+        left = 7
+
+        def __iter__(self):
+            for batch in super().__iter__():
+                Pulled.left -= 1
+                if Pulled.left < 0:
+                    raise OSError("pulled")
+                yield batch
+
+    pulled = Pulled(TensorDataset(X, Y), batch_size=8, shuffle=True, generator=loader().generator)
+    with pytest.raises(OSError, match="pulled"):
+        frost.fit(make(), pulled, out=tmp_path / "run", **settings())
+    frost.fit(resumed, loader(), out=tmp_path / "run", resume=True, **settings())
+    assert torch.equal(straight.head.readout.weight, resumed.head.readout.weight)
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"validation": iter(BATCHES)}, "looked at after every epoch"),
+    ({"halting": HaltingConfig(calibrate="last-epoch")}, "is for `frost train`"),
+    ({"loader": 5}, "must be an iterable")])
+def test_what_is_known_at_once_is_told_at_once(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        frost.fit(make(), options.pop("loader", BATCHES), 1, is_shown=False, **options)
+
+
+def test_a_score_that_is_not_there_cannot_be_taught():
+    linear = nn.Linear(6, 2)
+    model = frost.iterate(lambda x: x, lambda x: x / 2, linear, depth=2)
+    with pytest.raises(ValueError, match="no halting score to be taught"):
+        frost.fit(model, BATCHES, 1, halting=HaltingConfig(objective="act"), is_shown=False)
+
+
+def test_one_answer_a_sample_always_counts():
+    with pytest.raises(ValueError, match="got -100 to -100"):
+        frost.calibrate(make(), [(X, torch.full((40,), -100))], is_shown=False)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from frost.core.inputs import batch_of, pair_of, row, to_device
+from frost.core.inputs import batch_of, pair_of, to_device
 from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel
@@ -49,10 +49,7 @@ class Traces(NamedTuple):
 
 def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], task: Task | None = None,
           report: Callable[[int, str], None] | None = None) -> Traces:
-    """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality.
-
-    The model learns from the first batch what its inputs look like, if nobody has told it.
-    """
+    """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality."""
     task = model.task if task is None else task
     for name in names:
         check_signal(SIGNALS[name], task.gives, model.has_score)
@@ -62,8 +59,6 @@ def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], t
     with torch.no_grad():
         for item in batches:
             inputs, targets = pair_of(item)
-            if model.signature is None:
-                model.expects(row(inputs, 0))
             whole = model(to_device(inputs, device, dtype_of(model)), keep_states=keeps)
             outputs = at_least_float32(whole.outputs)
             signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()

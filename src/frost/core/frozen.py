@@ -79,17 +79,18 @@ class FrozenCache:
         return FrozenCache, ()
 
 
-def value_at_zero(cache: FrozenCache, module: nn.Module, like: Tensor) -> Tensor:
+def value_at_zero(cache: FrozenCache, module: nn.Module, like: Tensor,
+                  call: Callable[[nn.Module, Tensor], Any] = lambda module, state: module(state)) -> Tensor:
     """module(0) for states of this shape: the same for every image, so computed for one and shared by the batch.
 
     With gradients it is computed anew, also for one image, whose gradient is then the sum over the batch; for all where
     the module may draw at random or look across the batch.
     """
     if torch.is_grad_enabled() or any(part.training for part in module.modules()):
-        zero = module(like.new_zeros(1, *like.shape[1:]) if treats_images_alike(module) else like)
+        zero = call(module, like.new_zeros(1, *like.shape[1:]) if treats_images_alike(module) else like)
         return _shared(zero, like)
     zero = cache.get([*module.parameters(), *module.buffers()], (like.shape[1:], like.dtype, like.device),
-                     lambda: module(like.new_zeros(1, *like.shape[1:])))
+                     lambda: call(module, like.new_zeros(1, *like.shape[1:])))
     return _shared(zero, like)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from frost.core.layout import channels_last, normalised_pool, normalised_positions, pool, positions_of
 from frost.core.scaling import Scale, scaled_readout
 from frost.core.task import CLASSES, Gives, Judge, Task, squared_error, within
+from frost.core.transition import called
 from frost.halting.score import LinearScore, Sees, class_features, make_score
 from frost.rowwise import RowLinear
 
@@ -56,8 +57,12 @@ class Head(nn.Module, ABC):
         return 3 if self.task.gives == "classes" else 0
 
     def make_score(self, sees: Sees) -> None:
-        """Give the head its halting score (19)."""
-        self.score = make_score(self.channels, sees, self.feature_count)
+        """Give the head its halting score (19); one that it has, of another model or a copy, stays as it was taught."""
+        if not hasattr(self, "score"):
+            self.score = make_score(self.channels, sees, self.feature_count)
+        elif self.score.sees_output != (sees == "output"):
+            raise ValueError("this head has a score already, which sees another thing than "
+                             f"score_sees='{sees}'; make a new head.")
 
     def score_logit(self, features: Tensor, output: Tensor, mask: Tensor | None = None,
                     isolate: bool = False) -> Tensor:
@@ -194,7 +199,7 @@ class OwnHead(Head):
              scale: Scale | None) -> tuple[Tensor, Tensor]:
         """module(norm(h)), without a power of λ, and the pooled state."""
         normal = norm(hidden)
-        output = self.module(normal, **{name: part for name, part in context.items() if name in self._takes})
+        output = called(self.module, normal, **{name: part for name, part in context.items() if name in self._takes})
         if not isinstance(output, Tensor) or output.ndim < 1 or len(output) != len(hidden):
             came = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
             raise ValueError(f"a head must give one tensor with the batch of {len(hidden)} in front, but "
@@ -236,5 +241,3 @@ def _named_arguments(module: nn.Module) -> frozenset[str]:
     except (TypeError, ValueError):
         return frozenset()
     return frozenset(parameters)
-
-

@@ -164,8 +164,11 @@ class Signature(NamedTuple):
                         tuple(tensor.shape[1:]) == part.shape else
                         "resize or pad them, or make an engine with another example=")
                 raise ValueError(f"the model takes inputs of {part}, got {tuple(tensor.shape)}; {what}.")
-            if tensor.is_floating_point() != part.dtype.is_floating_point or tensor.is_complex():
+            if _family(tensor.dtype) != _family(part.dtype):
                 raise ValueError(f"the model takes inputs of {part.dtype}, got {tensor.dtype}.")
+            if not tensor.is_floating_point() and not torch.equal(tensor.to(part.dtype).to(tensor.dtype), tensor):
+                raise ValueError(f"the model takes inputs of {part.dtype}, and this one holds numbers beyond it: "
+                                 f"{tensor.min()} to {tensor.max()}.")
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise ValueError("the input holds NaN or infinity.")
         types = iter(dtype if part.dtype.is_floating_point else part.dtype for part in self.parts)
@@ -214,6 +217,13 @@ class Signature(NamedTuple):
 def described(inputs: Inputs) -> str:
     """What came, in a sentence."""
     return f"a {Signature.of(inputs).described()}"
+
+
+def _family(dtype: torch.dtype) -> str:
+    """Floats may stand for floats and whole numbers for whole numbers."""
+    if dtype == torch.bool or dtype.is_complex:
+        return str(dtype)
+    return "float" if dtype.is_floating_point else "whole"
 
 
 def _kind_of(inputs: Inputs) -> str:

@@ -7,7 +7,7 @@ trajectories, stopping rules, a calibration and the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from frost.core.inputs import Inputs, batch_of, leaves
 from frost.core.layout import Layout, channel_axis, pool
 from frost.core.task import CLASSES, Gives, Judge, Task
 from frost.core.trajectory import IterativeModel, State
+from frost.core.transition import version_of
 from frost.halting.score import LinearScore
 
 Structure = tuple[str, tuple[str, ...]]    # kind, and the names of its parts
@@ -35,8 +36,8 @@ class Iterated(IterativeModel):
     def __init__(self, begin: Callable[[Any], Any], step: Callable[[Any], Any], read: Callable[[Any], Tensor],
                  depth: int, task: Task, channels: int | None, layout: Layout) -> None:
         super().__init__()
-        if depth < 1:
-            raise ValueError(f"depth must be at least 1, got {depth}.")
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise ValueError(f"depth must be at least 1, a whole number, got {depth!r}.")
         for name, part in (("begin", begin), ("step", step), ("read", read)):
             if not callable(part):
                 raise ValueError(f"{name} must be a function or a module, got {type(part).__name__}.")
@@ -57,7 +58,10 @@ class Iterated(IterativeModel):
 
     def step(self, state: State) -> State:
         """The user's step."""
+        versions = [version_of(part) for part in state.tensors()]
         given = self.verbs[1](self._as_given(state))
+        if [version_of(part) for part in state.tensors()] != versions:
+            raise ValueError("step must not change its state in place; use h = 0.9 * h instead of h *= 0.9.")
         if _structure_of(given) != self._structure:
             raise ValueError(f"step must give a state like the one it gets, {_shown(self._structure)}; it gave "
                              f"{_shown(_structure_of(given))}.")
@@ -83,6 +87,8 @@ class Iterated(IterativeModel):
     def _held(self, given: Any, count: int, step: int | None) -> State:
         """A state of the user's as one of ours: its first tensor, and the others as context that moves."""
         parts = leaves(given)
+        if not parts:
+            raise ValueError("a state must hold at least one tensor, got an empty tuple or dict.")
         for part in parts:
             if not isinstance(part, Tensor) or part.ndim < 1 or len(part) != count:
                 came = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
@@ -116,6 +122,8 @@ def iterate(begin: Callable[[Any], Any], step: Callable[[Any], Any], read: Calla
         channels: of the state's first tensor, for a halting score on it; None is a model without a score, which stops
             by confidence, change or another signal that needs none.
     """
+    if gives not in get_args(Gives):
+        raise ValueError(f"gives is one of {', '.join(get_args(Gives))}; got '{gives}'.")
     task = (CLASSES if gives == "classes" else Task("numbers", None, None)).with_judges(loss, quality)
     return Iterated(begin, step, read, depth, task, channels, layout)
 

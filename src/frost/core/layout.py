@@ -8,7 +8,7 @@ does not, the user says which it is.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +33,8 @@ def default_layout(images: Tensor) -> Tensor:
 
 def channel_axis(shape: torch.Size | tuple[int, ...], channels: int, layout: Layout = "auto") -> int:
     """Where the channels of a state are, 1 or −1; a state that has none is a ValueError."""
+    if layout not in get_args(Layout):
+        raise ValueError(f"layout is one of {', '.join(get_args(Layout))}; got '{layout}'.")
     first, last = shape[1] == channels, shape[-1] == channels
     if len(shape) == 2 or layout == "tokens":
         axis, fits = -1, last
@@ -70,8 +72,8 @@ def pool(hidden: Tensor, axis: int, mask: Tensor | None = None) -> Tensor:
     if mask is None:
         return hidden.mean(dim=tuple(range(2, hidden.ndim)) if axis == 1 else tuple(range(1, hidden.ndim - 1)))
     rows = channels_last(hidden, axis).flatten(1, -2)                              # (b, n, c)
-    counts = mask.flatten(1)[:, :, None].to(rows.dtype)                            # (b, n, 1)
-    return (rows * counts).sum(dim=1) / counts.sum(dim=1).clamp_min(1)
+    counts = mask.flatten(1)[:, :, None]                                           # (b, n, 1)
+    return rows.masked_fill(~counts, 0.0).sum(dim=1) / counts.sum(dim=1).clamp_min(1)
 
 
 class ChannelMap(nn.Module):

@@ -23,7 +23,7 @@ from frost.core.lipschitz import Bounded
 from frost.core.scaling import Scale
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import changed, check_change, check_keeps_shape, features_of
+from frost.core.transition import called, changed, check_change, check_keeps_shape, features_of
 from frost.halting.score import Sees
 
 RuleName = Literal["residual", "gated", "contractive", "theorem"]
@@ -141,7 +141,7 @@ class Frost(IterativeModel):
         """
         assert state.drive is not None
         if state.step == 0 and self.config.start == "zero" and not state.context:
-            change = value_at_zero(self._at_zero, self.transition, state.hidden)
+            change = value_at_zero(self._at_zero, self.transition, state.hidden, called)
             check_change(self.transition, state.hidden, change)
         else:
             change = changed(self.transition, state.hidden, state.context)

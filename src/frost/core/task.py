@@ -85,14 +85,15 @@ def cross_entropy(outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0
                              label_smoothing=label_smoothing).view(targets.shape)
     if losses.ndim == 1:
         return losses
-    return losses.flatten(1).sum(dim=1) / (targets != IGNORED).flatten(1).sum(dim=1).clamp_min(1)
+    return losses.flatten(1).sum(dim=1) / (targets.long() != IGNORED).flatten(1).sum(dim=1).clamp_min(1)
 
 
 def right(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the class is right, at every position that counts: (b, …, k), (b, …) → bool (b,)."""
     check_classes(outputs, targets)
-    hits = (outputs.argmax(dim=-1) == targets) | (targets == IGNORED)
-    return hits if hits.ndim == 1 else hits.flatten(1).all(dim=1)
+    targets = targets.long()    # in bytes, −100 is a class
+    is_right = outputs.argmax(dim=-1) == targets
+    return is_right if targets.ndim == 1 else (is_right | (targets == IGNORED)).flatten(1).all(dim=1)
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -123,10 +124,11 @@ def check_classes(outputs: Tensor, targets: Tensor) -> None:
         raise ValueError(f"targets must have the shape of the answers, {tuple(outputs.shape[:-1])}, got "
                          f"{tuple(targets.shape)}; a Classifier gives one class a sample, Dense one at each position.")
     if targets.device.type == "cpu" and targets.numel():
-        known = targets[targets != IGNORED]
+        known = targets.long()
+        known = known if known.ndim == 1 else known[known != IGNORED]    # one answer a sample always counts
         if known.numel() and not 0 <= int(known.min()) <= int(known.max()) < outputs.shape[-1]:
             raise ValueError(f"targets must lie between 0 and {outputs.shape[-1] - 1}, the classes of the outputs, got "
-                             f"{int(known.min())} to {int(known.max())}; −100 marks what does not count.")
+                             f"{int(known.min())} to {int(known.max())}; −100 marks positions that do not count.")
 
 
 def _like(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -89,22 +90,35 @@ def choose(trajectory: Trajectory, depth: Tensor) -> Prediction:
     return Prediction(trajectory.outputs[rows, depth - 1], depth, trajectory.scores[rows, depth - 1])
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards every part is in the mode that it was in."""
+    modes = {part: part.training for part in model.modules()}    # a user may have frozen some parts on purpose
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
 class IterativeModel(nn.Module, ABC):
     """A network whose depth is chosen when it runs: three verbs, and the loop that calls them."""
 
     stationary: ClassVar[bool] = True   # the same weights at every step, so a batch may mix depths
     depth: int                          # T, the most steps any input may take
     task: Task                          # how answers are judged
-    judges: tuple[Judge | None, Judge | None] = (None, None)    # loss and quality of the user's, that `fit` was given
+    quality_of_fit: Judge | None = None    # the user's, that `fit` was given: `calibrate` and `evaluate` use it, too
     has_score: bool = True              # whether `read` gives a halting score that was or can be taught
     signature: Signature | None = None  # what one input looks like, where it is known
     zoo_config: Any = None              # what describes a model of the zoo; None for any other
     calibration: Any = None             # the last one made for this model, kept with it by `save`
     batch_invariance: Any = None        # True for the zoo's blocks, else what `frost.check_batch_invariance` found
 
-    def judged_by(self, loss: Judge | None = None, quality: Judge | None = None) -> Task:
-        """The model's task with the judges of the user's in place of its own: those given now, else those of `fit`."""
-        return self.task.with_judges(loss or self.judges[0], quality or self.judges[1])
+    def judged_by(self, quality: Judge | None) -> Task:
+        """The model's task with a quality of the user's: the one given, else that of `fit`, else its own."""
+        return self.task.with_judges(None, quality or self.quality_of_fit)
 
     def begin(self, inputs: Inputs) -> State:
         """h_0, and what is computed once per input. Nothing is read from h_0."""

@@ -40,13 +40,28 @@ def branch(block: nn.Module) -> Branch:
 
 def changed(transition: nn.Module, hidden: Tensor, context: Mapping[str, Tensor]) -> Tensor:
     """A(h), checked: one tensor of the state's shape, and the state itself untouched."""
-    version = _version_of(hidden)
-    change = transition(hidden, **context)
+    version = version_of(hidden)
+    change = called(transition, hidden, **context)
     check_change(transition, hidden, change)
-    if _version_of(hidden) != version:
+    if version_of(hidden) != version:
         raise ValueError(f"transition must not change its input in place, as {type(transition).__name__} does; use "
                          "inplace=False, or h = h + f(h) instead of h += f(h).")
     return change
+
+
+def called(module: nn.Module, state: Tensor, **context: Tensor) -> Any:
+    """A block or head of the user's on a state; what it says about a state that does not fit becomes one sentence."""
+    if torch.compiler.is_compiling():
+        return module(state, **context)
+    try:
+        return module(state, **context)
+    except (RuntimeError, TypeError) as error:
+        if isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower():
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        beside = f" and context {', '.join(context)}" if context else ""
+        raise ValueError(f"{type(module).__name__} does not take a state of shape {tuple(state.shape)}{beside}: "
+                         f"{reason}") from error
 
 
 def check_change(transition: nn.Module, hidden: Tensor, change: object) -> None:
@@ -140,6 +155,6 @@ def _parted(given: Any) -> tuple[Tensor, dict[str, Tensor]]:
                      f"{type(given).__name__}.")
 
 
-def _version_of(tensor: Tensor) -> int | None:
+def version_of(tensor: Tensor) -> int | None:
     """How often a tensor was written to in place; None where PyTorch does not count."""
     return None if torch.compiler.is_compiling() or tensor.is_inference() else tensor._version

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from numbers import Real
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -46,8 +47,13 @@ class Rule:
     def __post_init__(self) -> None:
         if self.name not in SIGNALS:
             raise ValueError(f"there is no stopping rule '{self.name}'. Known: {', '.join(SIGNALS)}.")
-        if not self.thresholds or any(math.isnan(threshold) for threshold in self.thresholds):
-            raise ValueError(f"a rule has one threshold, or one for each step, got {self.thresholds}.")
+        try:
+            numbers = tuple(float(threshold) for threshold in self.thresholds)
+        except (TypeError, ValueError):
+            numbers = ()
+        if not numbers or any(math.isnan(threshold) for threshold in numbers):
+            raise ValueError(f"a rule has one threshold, or one for each step, in a tuple, got {self.thresholds!r}.")
+        object.__setattr__(self, "thresholds", numbers)
         for threshold in self.thresholds:
             if self.signal.within(threshold) != threshold:
                 raise ValueError(
@@ -90,8 +96,9 @@ class AtDepth:
     depth: int
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"depth must be at least 1, got {self.depth}; an image is read after its first step.")
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1:
+            raise ValueError(f"depth must be at least 1, a whole number, got {self.depth!r}; an input is read after "
+                             "its first step.")
 
     @property
     def signal(self) -> Signal:
@@ -110,7 +117,7 @@ class Unit(NamedTuple):
     signal: str
     means: str                              # in a sentence
     least: float
-    most: float                             # both ends excluded, but for whole numbers
+    most: float                             # both ends excluded
     convert: Callable[[float], float]
 
 
@@ -120,11 +127,11 @@ UNITS = {
     "entropy": Unit("entropy", "an entropy in nats", 0.0, math.inf, lambda value: -value),
     "score": Unit("rank", "a halting score", 0.0, 1.0, lambda value: math.log(value) - math.log1p(-value)),
     "change": Unit("change", "a share of the state's length", 0.0, math.inf, lambda value: -value),
-    "patience": Unit("patience", "a number of steps", 0.0, math.inf, lambda value: value - 0.5),
+    "patience": Unit("patience", "a number of steps", 0.5, math.inf, lambda value: value - 0.5),
 }
 
 
-def stop_when(**condition: float) -> Rule:
+def stop_when(**condition: Any) -> Rule:
     """A stopping rule in units that people know, without a calibration: `stop_when(confidence=0.9)`.
 
         confidence=0.9   the highest probability is above 0.9; with many answers, that of the least sure
@@ -141,8 +148,8 @@ def stop_when(**condition: float) -> Rule:
     if name not in UNITS:
         raise ValueError(f"stop_when knows no condition '{name}'. Known: {', '.join(UNITS)}.")
     unit = UNITS[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not unit.least < value < unit.most:
-        limits = f"between {unit.least:g} and {unit.most:g}" if math.isfinite(unit.most) else "above 0"
+    if isinstance(value, bool) or not isinstance(value, Real) or not unit.least < value < unit.most:
+        limits = f"between {unit.least:g} and {unit.most:g}" if math.isfinite(unit.most) else f"above {unit.least:g}"
         raise ValueError(f"{name} is {unit.means}, {limits}; got {value!r}.")
     return Rule(unit.signal, (unit.convert(float(value)),))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from frost.core.transition import FAILURES
 from frost.runtime.scheduler import Item
 from frost.runtime.stepper import Live, Result, Stepper
 
@@ -35,7 +36,20 @@ def run_batch(stepper: Stepper, live: Live, items: Sequence[Item], *, shrinks: b
             places, live = _collect(live, places, items, answers, shrinks, clock())
             if len(answers) == len(items):
                 return [answers[place] for place in range(len(items))]
-        live = stepper.next(live, sum(place not in answers for place in places))
+        try:
+            live = stepper.next(live, sum(place not in answers for place in places))
+        except FAILURES:
+            failed = dict(stepper.failing_rows(live, range(len(places))))
+            if not failed:
+                raise    # it was no input's fault
+            for row, error in failed.items():
+                key, steps = items[places[row]].key, int(live.steps[row])
+                answers.setdefault(places[row], Result(key, None, steps, None, error))
+            live, order = live.shrunk_to([row for row in range(len(places)) if row not in failed])
+            places, since = [places[row] for row in order], sync_every
+            if not places:
+                return [answers[place] for place in range(len(items))]
+            continue
         since, left = since + 1, left - 1
         if show is not None:
             show(live, [row for row, place in enumerate(places) if place not in answers])

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from frost.core.inputs import Inputs, as_inputs, batch_of, mapped, to_device
-from frost.core.precision import device_of
-from frost.core.trajectory import IterativeModel
+from frost.core.precision import device_of, dtype_of
+from frost.core.trajectory import IterativeModel, evaluating
 
 
 class Invariance(NamedTuple):
@@ -37,18 +37,16 @@ def check_batch_invariance(model: IterativeModel, example: Inputs, slots: int = 
         example: a batch of at least two inputs like those to come.
         slots: rows of the batch, as the engine will have.
     """
-    example = to_device(as_inputs(example), device_of(model))
+    if not isinstance(model, IterativeModel):
+        raise ValueError(f"batch invariance is that of a model with begin, step and read, got {type(model).__name__}.")
+    example = to_device(as_inputs(example), device_of(model), dtype_of(model))
     count = batch_of(example)
     if count < 2:
         raise ValueError(f"example must be a batch of at least 2 inputs, got {count}; mates have to differ.")
-    if slots < 2:
-        raise ValueError(f"slots must be at least 2, got {slots}; one row has no mates.")
-    was_training = model.training
-    model.eval()
-    try:
+    if not isinstance(slots, int) or slots < 2:
+        raise ValueError(f"slots must be a whole number of at least 2, got {slots!r}; one row has no mates.")
+    with evaluating(model):
         found = _compared(model, example, slots, torch.Generator().manual_seed(seed))
-    finally:
-        model.train(was_training)
     model.batch_invariance = found
     return found
 
@@ -71,6 +69,6 @@ def _compared(model: IterativeModel, example: Inputs, slots: int, generator: tor
             if len(known) == part:
                 known.append(mine[:1])
             is_exact &= bool((mine == known[part]).all())
-            largest = max(largest, float((mine - known[part]).abs().max()))
+            largest = max(largest, float((mine - known[part]).abs().nan_to_num(nan=torch.inf).max()))
         size = max(size, float(trajectory.outputs.abs().max()))
     return Invariance(is_exact, largest / max(size, 1e-30), slots, torch.get_num_threads())

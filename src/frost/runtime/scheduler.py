@@ -122,8 +122,9 @@ class Scheduler:
 
     def remove(self, item: Item) -> None:
         """Take an item out, wherever it is: it has finished, failed, or is not wanted any more."""
-        if self._inside.pop(item.ticket, None) is None:
-            raise ValueError(f"item {item.ticket} has left already.")
+        if self._inside.get(item.ticket) is not item:
+            raise ValueError(f"item {item.ticket} has left already, or is of another session.")
+        del self._inside[item.ticket]
         if item.place == "waiting":
             self._waiting.remove(item)
         elif item.place == "staged":

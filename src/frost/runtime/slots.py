@@ -88,7 +88,13 @@ class Session:
         results = self._late()
         self._fill(results)
         if self.scheduler.occupied and self._live is not None:
-            self._live = self._stepper.next(self._live, self.scheduler.occupied)
+            try:
+                self._live = self._stepper.next(self._live, self.scheduler.occupied)
+            except FAILURES:
+                failures = self._failed(self._live)
+                if not failures:
+                    raise    # it was no input's fault
+                return [*results, *failures]
             self._since += 1
             if self._since >= self._sync_every:
                 results += self._harvest()
@@ -162,6 +168,14 @@ class Session:
         running = [item for item in self.scheduler.running if item is not None]
         self._show(self._live, [item.index for item in running])
         return self._answered(self._live, [item for item in running if done[item.index]])
+
+    def _failed(self, live: Live) -> list[Result]:
+        """What the model could not step leaves with its error; the others take the step next time."""
+        running = {item.index: item for item in self.scheduler.running if item is not None}
+        failed = self._stepper.failing_rows(live, list(running))
+        for row, _ in failed:
+            self.scheduler.remove(running[row])
+        return [Result(running[row].key, None, int(live.steps[row]), None, error) for row, error in failed]
 
     def _late(self) -> list[Result]:
         """The answers that inputs have whose time is up; one that has none yet gets its first step, and no more."""

@@ -141,7 +141,7 @@ class Stepper:
         steps = torch.ones_like(limits)
         reading = self._reading(steps, output, score_logit, state, before)
         values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
-        is_bad = _not_finite(output, score_logit)
+        is_bad = _not_finite(output, score_logit, reading.mask)
         is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
         return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit,
                     has_score=self.model.has_score)
@@ -162,7 +162,7 @@ class Stepper:
         reading = self._reading(steps, output, score_logit, state, before)
         values, memory = self.policy.signal(reading, live.memory)
         done = live.is_done
-        is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit))
+        is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit, reading.mask))
         stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
         kept = torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output)
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
@@ -185,6 +185,16 @@ class Stepper:
                 failed.append((item, str(error)))
         return failed
 
+    def failing_rows(self, live: Live, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """Rows that the model cannot step, and why; tried one by one, each in all rows, after a batch has failed."""
+        failed = []
+        for row in rows:
+            try:
+                self.next(live.taken(torch.full_like(live.steps, row)), 0)
+            except FAILURES as error:
+                failed.append((row, str(error)))
+        return failed
+
     def check_mode(self) -> None:
         """Refuse a model that has been put into training mode or moved since the stepper was made."""
         if self.model.training:
@@ -203,5 +213,7 @@ class Stepper:
         return Reading(steps, output, score_logit, state.hidden, before, mask)
 
 
-def _not_finite(output: Tensor, score_logit: Tensor) -> Tensor:
-    return ~(flat_rows(torch.isfinite(output)).all(dim=1) & torch.isfinite(score_logit))
+def _not_finite(output: Tensor, score_logit: Tensor, mask: Tensor | None) -> Tensor:
+    finite = torch.isfinite(output)
+    finite = finite if mask is None else finite | ~mask[..., None]    # padding may hold anything
+    return ~(flat_rows(finite).all(dim=1) & torch.isfinite(score_logit))

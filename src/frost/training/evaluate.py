@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from frost.core.inputs import pair_of, to_device
 from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import CLASSES, Task
-from frost.core.trajectory import IterativeModel, Trajectory
+from frost.core.trajectory import IterativeModel, Trajectory, evaluating
 from frost.data.splits import Images
 from frost.training.team import Team
 
@@ -60,7 +59,7 @@ def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256,
     """The trajectories of many images with frozen weights, batch by batch; computed where the model is, kept on CPU."""
     parts: list[Trajectory] = []
     done, device = 0, device_of(model)
-    with frozen(model):
+    with evaluating(model):
         for part in _batches(images, batch):
             whole = model(part.to(device), keep_states=keep_states)
             parts.append(Trajectory(whole.states if whole.states is None else whole.states.cpu(), whole.outputs.cpu(),
@@ -71,19 +70,6 @@ def run_frozen(model: IterativeModel, images: Tensor | Images, batch: int = 256,
     states = torch.cat([part.states for part in parts if part.states is not None]) if keep_states else None
     return Trajectory(states, torch.cat([part.outputs for part in parts]),
                       torch.cat([part.score_logits for part in parts]))
-
-
-@contextmanager
-def frozen(model: IterativeModel) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards every part is in the mode that it was in."""
-    modes = {part: part.training for part in model.modules()}    # a user may have frozen some parts on purpose
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
 
 
 def validated(trajectory: Trajectory, targets: Tensor, task: Task = CLASSES) -> Validation:
@@ -97,7 +83,7 @@ def validated(trajectory: Trajectory, targets: Tensor, task: Task = CLASSES) -> 
 def validate(model: IterativeModel, batches: Iterable[Any], task: Task) -> Validation:
     """The same for any held-out batches of (inputs, targets), without keeping what the model answered."""
     device, quality, losses = device_of(model), [], []
-    with frozen(model):
+    with evaluating(model):
         for item in batches:
             inputs, targets = pair_of(item)
             outputs = at_least_float32(model(to_device(inputs, device, dtype_of(model)), keep_states=False).outputs)

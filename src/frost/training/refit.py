@@ -18,12 +18,11 @@ from torch import Tensor
 from frost.core.inputs import Inputs, batch_of, taken, to_device
 from frost.core.precision import at_least_float32, device_of, dtype_of
 from frost.core.task import Task
-from frost.core.trajectory import IterativeModel
+from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.augment import Augmentation, augmented
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import LinearScore
-from frost.training.evaluate import frozen
 from frost.training.objective import anchoring_loss, relative_loss
 from frost.training.optim import learning_rate_at
 
@@ -86,7 +85,7 @@ def look(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], most: 
     parts: list[tuple[Tensor, ...]] = []
     done = 0
     try:
-        with frozen(model):
+        with evaluating(model):
             for inputs, targets in batches:
                 count = min(batch_of(inputs), most - done)
                 shown.clear()

@@ -7,8 +7,10 @@ which are set by (seed, epoch) before it begins: a `DataLoader` that shuffles gi
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -76,12 +78,22 @@ class LoaderSource:
         steps: batches in an epoch, where the loader has no length and gives its batches only once.
     """
 
-    def __init__(self, loader: Iterable[Any], seed: int, steps: int | None = None) -> None:
+    def __init__(self, loader: Any, seed: int, steps: int | None = None) -> None:
+        if not isinstance(loader, Iterable) and not hasattr(loader, "__getitem__"):
+            raise ValueError(f"a loader must be an iterable of (inputs, targets) batches, got a "
+                             f"{type(loader).__name__}.")
         self._loader, self._seed = loader, seed
         self.is_once = isinstance(loader, Iterator)    # it cannot be rewound
-        self.batches = _count(loader, self.is_once) if steps is None else steps
+        self.batches = _count(loader) if steps is None else operator.index(steps)
         if self.batches < 1:
             raise ValueError("the loader gives no batch at all; it must give pairs of inputs and targets.")
+
+    def first(self, device: torch.device, dtype: torch.dtype) -> Ready:
+        """The first batch, to be tried before a training begins; a loader that gives it once gives it again."""
+        found = next(iter(self.epoch(1, 0, device, dtype)))
+        if isinstance(self._loader, Iterator):
+            self._loader = chain([(found.inputs, found.targets)], self._loader)
+        return found
 
     def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Ready]:
         """From the loader's own beginning, batches of before are drawn again and passed over."""
@@ -90,6 +102,12 @@ class LoaderSource:
                           f"{first} before this point are not those that were trained on", stacklevel=2)
             first = 0
         random = torch.Generator().manual_seed(mixed_seed(self._seed, 1, number)).get_state()
+        if number > 1 and getattr(self._loader, "persistent_workers", False):
+            warnings.warn("the loader keeps its workers from epoch to epoch (persistent_workers), and with them their "
+                          "random numbers: a training that is resumed sees other augmentations", stacklevel=2)
+        own = getattr(self._loader, "generator", None)
+        if isinstance(own, torch.Generator):
+            own.manual_seed(mixed_seed(self._seed, 1, number))    # a DataLoader may shuffle by one of its own
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(random)
             iterator, random = iter(self._loader), torch.get_rng_state()
@@ -107,14 +125,12 @@ class LoaderSource:
                             f"batch {place + 1} of epoch {number}")
 
 
-def _count(loader: Iterable[Any], is_once: bool) -> int:
+def _count(loader: Iterable[Any]) -> int:
     try:
         return len(loader)    # type: ignore[arg-type]
     except TypeError:
-        if is_once:
-            raise ValueError("the loader has no length and gives its batches once; say how many it has with steps=, or "
-                             "pass a list or a DataLoader.") from None
-    return sum(1 for _ in loader)
+        raise ValueError("the loader has no length; say how many batches an epoch has with steps=, or pass a list or a "
+                         "DataLoader.") from None
 
 
 def _which(rows: Tensor, most: int = 16) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +19,16 @@ from frost.analysis.complexity import Complexity, measure
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import CHECKPOINTS, Run, load, pretrained, recalibrate, weights_hash
 from frost.config import suggest
+from frost.core.inputs import pair_of, row
 from frost.core.precision import Device, resolve_device
 from frost.core.task import Judge
-from frost.core.trajectory import IterativeModel
+from frost.core.trajectory import IterativeModel, evaluating
 from frost.core.transition import FAILURES
 from frost.data.splits import Images
 from frost.halting.budget import per_step_at_mean_depth, pooled_at_mean_depth, stops_at
 from frost.halting.calibration import Calibration, Cost
 from frost.halting.signals import SIGNALS
 from frost.report.tables import percent, table
-from frost.training.evaluate import frozen
 from frost.workflows.dataset import data_of, labelled
 from frost.workflows.progress import progress
 
@@ -76,12 +76,23 @@ def calibrate(model: IterativeModel, held_out: Iterable[Any], signal: str = "ran
         quality: how good an answer is, in [0, 1] a sample, where not as the head says.
         device: where to compute; None leaves the model where it is.
     """
+    if not isinstance(model, IterativeModel):
+        raise ValueError(f"calibrate takes a model with begin, step and read, such as frost.Frost, got "
+                         f"{type(model).__name__}.")
     check_policy(signal)
     if device is not None:
         model.to(resolve_device(device))
-    task = model.judged_by(quality=quality)
-    with progress("calibrating", None, is_shown=is_shown, unit="inputs") as report, frozen(model):
-        traces = trace(model, held_out, [signal], task, report)
+    task = model.judged_by(quality)
+    first: list[Any] = []
+
+    def batches() -> Iterator[Any]:
+        for item in held_out:
+            first[:] = first or [item]
+            yield item
+
+    with progress("calibrating", None, is_shown=is_shown, unit="inputs") as report, evaluating(model):
+        traces = trace(model, batches(), [signal], task, report)
+    model.expects(row(pair_of(first[0])[0], 0))    # from now on an engine knows what one input looks like
     if not traces.is_finite:
         raise ValueError("the model answers with NaN or infinity; it diverged, train it again with a smaller "
                          "learning rate.")

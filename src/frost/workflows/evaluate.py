@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -17,11 +18,10 @@ from frost.analysis.halting import BUDGETS, EIGHTHS, BudgetRow, HaltingRow, budg
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load, weights_hash
 from frost.core.task import Judge
-from frost.core.trajectory import IterativeModel
+from frost.core.trajectory import IterativeModel, evaluating
 from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
-from frost.training.evaluate import frozen
 from frost.workflows import compare
 from frost.workflows.calibrate import command_for
 from frost.workflows.compare import Compared, compared
@@ -78,6 +78,9 @@ def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibratio
         quality: how good an answer is, in [0, 1] a sample, where not as the head says.
         fractions: budgets, as shares of full depth.
     """
+    if not isinstance(model, IterativeModel) or not isinstance(calibration, (Calibration, NoneType)):
+        raise ValueError("evaluate takes a model with begin, step and read, and a calibration of it, got "
+                         f"{type(model).__name__} and {type(calibration).__name__}.")
     calibration = model.calibration if calibration is None else calibration
     if calibration is None:
         raise NotCalibrated("thresholds come from held-out inputs; make a calibration first: frost.calibrate(model, "
@@ -87,8 +90,8 @@ def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibratio
                             "frost.calibrate(model, held_out).")
     if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
         raise ValueError(f"fractions are shares of full depth, above 0 and at most 1, got {list(fractions)}.")
-    with frozen(model):
-        traces = trace(model, data, [calibration.rule], model.judged_by(quality=quality))
+    with evaluating(model):
+        traces = trace(model, data, [calibration.rule], model.judged_by(quality))
     rows = budget_table(traces.quality, traces.signals[calibration.rule], calibration, fractions)
     reached = {row.fraction for row in rows}
     missing = [share for share in fractions if share not in reached]

@@ -17,8 +17,8 @@ from frost import checkpoint
 from frost.config import to_dict
 from frost.core.inputs import row
 from frost.core.precision import Device, device_of, dtype_of, resolve_device, resolve_precision
-from frost.core.task import Judge
-from frost.core.trajectory import IterativeModel
+from frost.core.task import Judge, Task
+from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
 from frost.training.evaluate import Validation, validate
@@ -28,7 +28,7 @@ from frost.training.settings import TrainConfig
 from frost.training.sources import LoaderSource
 from frost.workflows.interrupt import stop_wish
 from frost.workflows.progress import progress
-from frost.workflows.runfolder import alone_in, begin_facts, has_ended, may_begin
+from frost.workflows.runfolder import alone_in, begin_facts, may_begin
 from frost.workflows.runner import Runner
 
 DEFAULTS = TrainConfig(epochs=10, deep_supervision=1.0, precision="float32")    # every step counts alike
@@ -65,53 +65,54 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed, "device": device}
     config = replace(config, **{name: value for name, value in given.items() if value is not None})    # type: ignore
-    halting = _checked(model, config, halting)
+    source = LoaderSource(loader, config.seed, steps)
+    halting = _checked(model, config, halting, source, validation)
     place = resolve_device(config.device)
     resolve_precision(config.precision, place)
     if resume and out is None:
         raise ValueError("resume=True goes on from a checkpoint in out=…; name the folder.")
-    source = LoaderSource(loader, config.seed, steps)
-    if source.is_once and config.epochs > 1:
-        raise ValueError(f"the loader gives its batches once and cannot be rewound for {config.epochs} epochs; set "
-                         "epochs=1, or pass a list or a DataLoader.")
-    model.judges = loss or model.judges[0], quality or model.judges[1]
-    task = model.judged_by()
+    task = model.task.with_judges(loss, quality)
+    _try_first(model.to(place), source, task, halting)    # before anything is written
     folder = None if out is None else Path(out)
     facts = {"fit": type(model).__name__, "depth": model.depth, "halting": to_dict(halting), "train": to_dict(config)}
     if folder is not None and not may_begin(folder, facts, resume):
         checkpoint.load(folder, model=model)
         return Fitted(source.batches * config.epochs, 0.0, None, None)
-    with ExitStack() as files:
-        if folder is not None:
-            files.enter_context(alone_in(folder))
-            if not has_ended(folder, facts, resume):
-                begin_facts(folder, facts, {"batches": source.batches}, ("frost.fit",))
-        wish = files.enter_context(stop_wish())
-        training = Training.begin(model.to(place), config)
-        runner = Runner(folder, training, _Learning(source, model), config, halting, task, wish, facts,
-                        f"frost.fit(…, out={str(out)!r}, resume=True)",
-                        None if validation is None else lambda kept: validate(kept, validation, task),
-                        unit="batches", is_shown=is_shown)
-        runner.open(files)
-        runner.to_the_end()
-        _finish(runner, model, source)
-    return Fitted(training.step, runner.seconds, runner.last, None if validation is None else
-                  validate(model, validation, task))
+    was_training = model.training
+    try:
+        with ExitStack() as files:
+            runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
+            runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
+            runner.is_shown = is_shown
+            runner.open(files)
+            runner.to_the_end()
+            _finish(runner, model, source)
+    except BaseException:
+        model.train(was_training)
+        raise
+    model.quality_of_fit = quality
+    return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
 
 
-class _Learning(LoaderSource):
-    """A loader from whose first batch the model learns what its inputs look like."""
+def _runner(files: ExitStack, folder: Path | None, training: Training, source: LoaderSource, config: TrainConfig,
+            halting: HaltingConfig, task: Task, facts: dict[str, Any]) -> Runner:
+    """The training, alone in its folder if it has one."""
+    if folder is not None:
+        files.enter_context(alone_in(folder))
+        begin_facts(folder, facts, {"batches": source.batches}, ("frost.fit",))
+    return Runner(folder, training, source, config, halting, task, files.enter_context(stop_wish()), facts,
+                  f"frost.fit(…, out={str(folder)!r}, resume=True)", unit="batches")
 
-    def __init__(self, source: LoaderSource, model: IterativeModel) -> None:
-        self.__dict__.update(source.__dict__)
-        self._model = model
 
-    def epoch(self, number: int, first: int, device: Any, dtype: Any) -> Iterator[Any]:
-        """The batches of an epoch."""
-        for batch in super().epoch(number, first, device, dtype):
-            if self._model.signature is None:
-                self._model.expects(row(batch.inputs, 0))
-            yield batch
+def _try_first(model: IterativeModel, source: LoaderSource, task: Task, halting: HaltingConfig) -> None:
+    """Refuse what does not fit at the first batch; the model learns from it what its inputs look like."""
+    batch = source.first(device_of(model), dtype_of(model))
+    with evaluating(model):
+        outputs = model(batch.inputs, keep_states=False).outputs
+        task.losses(outputs, batch.targets)
+        if task.quality is not None or "wins" in (halting.rank_by, halting.refit and halting.refit_by):
+            task.qualities(outputs, batch.targets)
+    model.expects(row(batch.inputs, 0))
 
 
 def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None:
@@ -120,9 +121,6 @@ def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None
     if result is not model:
         model.load_state_dict(result.state_dict())
     if runner.halting.refit:
-        if source.is_once:
-            raise ValueError("halting.refit needs the training batches again, and this loader gives them once; set it "
-                             "to 0, or pass a list or a DataLoader.")
         with progress("teaching the score", runner.halting.refit, is_shown=runner.is_shown, unit="inputs") as report:
             def seen(done: int, words: str) -> None:
                 runner.stop_if_wished()
@@ -138,15 +136,29 @@ def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None
         model.to(place)
 
 
-def _checked(model: IterativeModel, config: TrainConfig, halting: HaltingConfig | None) -> HaltingConfig:
-    """How the score is taught; what cannot be is refused."""
+def _checked(model: IterativeModel, config: TrainConfig, halting: HaltingConfig | None, source: LoaderSource,
+             validation: Iterable[Any] | None) -> HaltingConfig:
+    """How the score is taught; what cannot be is refused before anything is done."""
     if not isinstance(model, IterativeModel):
         raise ValueError(f"fit takes a model with begin, step and read, such as frost.Frost, got "
                          f"{type(model).__name__}; frost.iterate makes one of any recurrence.")
     if config.augment != Augmentation():
         raise ValueError("augment is for data sets of `frost train`; change inputs in the loader instead.")
+    if source.is_once and config.epochs > 1:
+        raise ValueError(f"the loader gives its batches once and cannot be rewound for {config.epochs} epochs; set "
+                         "epochs=1, or pass a list or a DataLoader.")
+    if isinstance(validation, Iterator):
+        raise ValueError("validation gives its batches once, and they are looked at after every epoch; pass a list or "
+                         "a DataLoader.")
     if halting is None:
         halting = HaltingConfig(rank_by="gain" if model.depth > 1 else "loss")
-    if not model.has_score:    # there is nothing to teach
-        halting = replace(halting, relative_weight=0.0, anchoring_weight=0.0)
-    return halting
+    if halting.calibrate == "last-epoch":
+        raise ValueError("halting.calibrate='last-epoch' is for `frost train`; calibrate on held-out inputs: "
+                         "frost.calibrate(model, held_out).")
+    if halting.refit and source.is_once:
+        raise ValueError("halting.refit needs the training batches again, and this loader gives them once; set it to "
+                         "0, or pass a list or a DataLoader.")
+    if not model.has_score and (halting.objective != "rank" or halting.refit):
+        raise ValueError("this model has no halting score to be taught; give frost.iterate channels=…, or leave "
+                         "halting= out.")
+    return halting if model.has_score else replace(halting, relative_weight=0.0, anchoring_weight=0.0)

@@ -61,6 +61,7 @@ class Runner:
     validated_at: int = 0                                  # the step of the last validation
     records: Records | None = None
     last: StepRecord | None = None
+    validation: Validation | None = None                   # the last one
 
     def open(self, files: ExitStack, tensorboard: bool = False) -> None:
         """Set the training back to its newest checkpoint, if it has one, and the files with it."""
@@ -155,7 +156,7 @@ class Runner:
         is_due = epoch and not rest and (epoch % self.train.validate_every == 0 or self.training.step == self.steps)
         if self.validate is None or not is_due or self.validated_at == self.training.step:
             return ""
-        validation = self.checked(self.validate(self.training.result))
+        validation = self.validation = self.checked(self.validate(self.training.result))
         if self.records is not None:
             self.records.validation(validation, {"step": self.training.step, "epoch": epoch, "seconds": self.seconds})
         self.validated_at = self.training.step

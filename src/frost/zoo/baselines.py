@@ -21,7 +21,7 @@ from frost.core.layout import ChannelMap, ChannelNorm, Layout, channel_axis
 from frost.core.model import read_by
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import changed, features_of
+from frost.core.transition import called, changed, features_of
 from frost.halting.score import Sees
 
 
@@ -132,6 +132,6 @@ class BasicSSM(Baseline):
         """h_t → h_t + A(h_t) + B(x) (4); the first step from h_0 = 0 as cheap as FROST's."""
         assert state.drive is not None
         is_first = state.step == 0 and self.start == "zero" and not state.context
-        change = (value_at_zero(self._at_zero, self.transition, state.hidden) if is_first
+        change = (value_at_zero(self._at_zero, self.transition, state.hidden, called) if is_first
                   else changed(self.transition, state.hidden, state.context))
         return self._moved(state, state.hidden + change + state.drive)

@@ -48,7 +48,8 @@ def fold(model: Frost) -> BasicSSM:
     last = _last_map(source)
     with torch.random.fork_rng(devices=[]):    # the score and B below are made, then replaced
         folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
-                          copy.deepcopy(source.head), depth=model.depth, start=model.config.start, layout=model.layout)
+                          copy.deepcopy(source.head), depth=model.depth, start=model.config.start, layout=model.layout,
+                          score_sees=model.config.score_sees)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
     folded.signature, folded.batch_invariance = model.signature, model.batch_invariance
     with torch.no_grad():

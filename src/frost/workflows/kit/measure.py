@@ -19,12 +19,12 @@ from frost.analysis.stability import gradient_conflict
 from frost.analysis.traces import Traces
 from frost.core.layout import channel_axis, normalised_pool
 from frost.core.precision import device_of
-from frost.core.trajectory import IterativeModel, Trajectory
+from frost.core.trajectory import IterativeModel, Trajectory, evaluating
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig
 from frost.halting.signals import SIGNALS, along
-from frost.training.evaluate import frozen, run_frozen
+from frost.training.evaluate import run_frozen
 from frost.training.logbook import read
 from frost.training.objective import objective, step_losses
 from frost.training.records import LOGBOOK, PROBES
@@ -68,7 +68,7 @@ def _at_quantiles(trajectory: Trajectory, labels: Tensor, calibration: Calibrati
 def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
     """Cosines to the last state, pooled as the readout sees them and flattened; dimension and exponent of the path."""
     pooled, flat, kept = [], [], []
-    with frozen(model):
+    with evaluating(model):
         for features, states in _along(model, batches_of(test, 128)):
             pooled.append(cosine_to_final(features))
             flat.append(cosine_to_final(flattened(states)))
@@ -85,7 +85,7 @@ def geometry(model: IterativeModel, test: Images, paths: int) -> dict[str, Any]:
 def extrapolation(model: IterativeModel, test: Images) -> dict[str, Any]:
     """Right answers after T/2, T, 2T and 4T steps, and after every step up to 4T."""
     hits: list[Tensor] = []
-    with frozen(model):
+    with evaluating(model):
         for images, labels in zip(batches_of(test), test.labels.split(256), strict=True):
             outputs = model(images.to(device_of(model)), depth=4 * model.depth, keep_states=False).outputs.cpu()
             hits.append(outputs.argmax(dim=-1) == labels[:, None])
