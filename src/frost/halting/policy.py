@@ -148,7 +148,7 @@ def stop_when(**condition: Any) -> Rule:
     if name not in UNITS:
         raise ValueError(f"stop_when knows no condition '{name}'. Known: {', '.join(UNITS)}.")
     unit = UNITS[name]
-    if isinstance(value, bool) or not isinstance(value, Real) or not unit.least < value < unit.most:
+    if isinstance(value, bool) or not isinstance(value, Real) or not unit.least < float(value) < unit.most:
         limits = f"between {unit.least:g} and {unit.most:g}" if math.isfinite(unit.most) else f"above {unit.least:g}"
         raise ValueError(f"{name} is {unit.means}, {limits}; got {value!r}.")
     return Rule(unit.signal, (unit.convert(float(value)),))
