@@ -549,6 +549,19 @@ def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch
         assert_close(mine, other)
 
 
+def test_eq14_eq15_hold_where_one_drive_serves_a_batch():
+    hidden, change, drive = torch.randn(3, 2).double(), torch.randn(3, 2).double(), vector(0.5, -1.0)
+    assert_close(refine(hidden, change, drive, scale_at()), hidden + SCALE * change + torch.cat([drive] * 3))
+
+
+def test_eq25_the_bias_of_a_map_is_that_of_its_channels():
+    rule = Theorem(2, "maps").double()
+    rule.bias.data = torch.tensor([0.5, -2.0]).double()
+    hidden, change, drive = (torch.randn(1, 2, 3, 4).double() for _ in range(3))
+    expected = torch.stack([torch.relu(SCALE * change[0, c] + drive[0, c] + bias) for c, bias in ((0, 0.5), (1, -2.0))])
+    assert_close(rule(hidden, change, drive, scale_at()), expected[None])
+
+
 # --- App. B: contraction ---------------------------------------------------------------------------------------------
 
 def theorem_map(scale: Scale) -> tuple:

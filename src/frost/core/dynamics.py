@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from frost.core.layout import ChannelMap, Layout, channel_axis
+from frost.core.layout import ChannelMap, Layout, at_each_position
 from frost.core.scaling import Operator, Scale, scaled_linear_input
 
 
@@ -170,9 +170,7 @@ class Theorem(UpdateRule):
 
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
         """σ(λ Âh + B x + b) (25)."""
-        is_map = hidden.ndim > 2 and channel_axis(hidden.shape, len(self.bias), self.layout) == 1
-        bias = self.bias[(..., *[None] * (hidden.ndim - 2))] if is_map else self.bias
-        return torch.relu(scale.value * change + drive + bias)
+        return torch.relu(scale.value * change + drive + at_each_position(self.bias, hidden, self.layout))
 
     def drive(self, input_map: Operator, x: Tensor, scale: Scale) -> Tensor:
         """B x."""

@@ -51,6 +51,12 @@ def channel_axis(shape: torch.Size | tuple[int, ...], channels: int, layout: Lay
     return axis
 
 
+def at_each_position(vector: Tensor, hidden: Tensor, layout: Layout = "auto") -> Tensor:
+    """A number for each channel, (c,), in a shape that broadcasts over the positions of a state."""
+    is_map = hidden.ndim > 2 and channel_axis(hidden.shape, len(vector), layout) == 1
+    return vector[(..., *[None] * (hidden.ndim - 2))] if is_map else vector
+
+
 def positions_of(hidden: Tensor, axis: int) -> torch.Size:
     """The axes between batch and channels: (n,) of tokens, (h, w) of a map, () of a vector."""
     return hidden.shape[2:] if axis == 1 else hidden.shape[1:-1]
@@ -171,8 +177,8 @@ class ChannelNorm(nn.LayerNorm):
         # backward pass in torch 2.13 on CPU.
         centred = hidden - hidden.mean(dim=1, keepdim=True)
         deviation = torch.rsqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
-        each = (..., *[None] * (hidden.ndim - 2))
-        return self._rectified(centred * deviation * self.weight[each] + self.bias[each])
+        weight, bias = (at_each_position(part, hidden, "maps") for part in (self.weight, self.bias))
+        return self._rectified(centred * deviation * weight + bias)
 
     def _rectified(self, hidden: Tensor) -> Tensor:
         return torch.relu(hidden) if self.rectify else hidden

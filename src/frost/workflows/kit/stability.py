@@ -119,7 +119,7 @@ def _jacobian(model: IterativeModel, start: State, row: int, hidden: Tensor, dep
 
 
 def _row(state: State, row: int) -> State:
-    return state.mapped(lambda part: part[row : row + 1])._replace(step=None)
+    return state.mapped(lambda part: part.narrow(0, row, 1))._replace(step=None)
 
 
 def _step_of(model: IterativeModel, start: State) -> StateMap:
