@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import save_model
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_model
 
 from frost import directory
 from frost.config import from_dict, to_dict
@@ -84,7 +85,21 @@ def save_model_run(path: Path | str, model: IterativeModel, calibration: Calibra
         else:
             warnings.warn("the weights have changed since the model was calibrated, so that calibration is not saved; "
                           "calibrate again", stacklevel=3)
+    if calibration is not None and _holds_these_weights(Path(path), model):
+        recalibrate(Path(path), calibration)    # the folder of a training keeps its logbook
+        return
     save(path, model, config, calibration)
+
+
+def _holds_these_weights(path: Path, model: IterativeModel) -> bool:
+    """Whether a whole run with just these weights lies there."""
+    try:
+        verify(path)
+        stored = load_file(path / WEIGHTS)
+    except (ValueError, OSError, SafetensorError):
+        return False
+    ours = model.state_dict()
+    return stored.keys() == ours.keys() and all(torch.equal(part, ours[name].cpu()) for name, part in stored.items())
 
 
 def finish(path: Path, model: IterativeModel, config: Mapping[str, Any], calibration: Calibration | None = None,

@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_told_in_one_sentence_at_the_first_batch(name):
     (lambda: frost.Frost(nn.Identity(), lambda x: x, frost.Classifier(8, 2)), r"transition must be a torch\.nn"),
     (lambda: frost.Frost(nn.Identity(), nn.Linear(8, 4), frost.Classifier(8, 2)), "must keep the state's shape"),
     (lambda: frost.Classifier(8, 1), "frost.Regressor"), (lambda: frost.Regressor(8, 0), "at least 1"),
-    (lambda: frost.Dense(8, 1), "two classes"), (lambda: frost.Regressor(8, tolerance=0.0), "must be positive"),
+    (lambda: frost.Dense(8, 1), "two classes"), (lambda: frost.Regressor(8, tolerance=0.0), "must be a positive number"),
     (lambda: frost.OwnHead(nn.Linear(8, 2), 8, gives="words"), "gives is one of"),
     (lambda: frost.OwnHead(len, 8), r"a head must be a torch\.nn\.Module"),
     (lambda: frost.Frost(nn.Identity(), nn.Identity(), frost.Regressor(8), config=FrostConfig(score_sees="output")),
@@ -222,7 +222,23 @@ def test_a_recurrence_without_a_score_does_not_stop_by_one():
     assert frost.Engine(ours, frost.stop_when(change=1.5)).predict(X).depth.tolist() == [2, 2, 2, 2]
 
 
-def test_the_parts_of_a_recurrence_are_saved_and_copied(tmp_path):
+def test_a_model_can_be_pickled():
+    import pickle
+
+    ours = frost.Frost(nn.Linear(6, 8), nn.Tanh(), frost.Regressor(8, tolerance=0.5), depth=2).eval()
+    again = pickle.loads(pickle.dumps(ours))
+    assert torch.equal(again(X).outputs, ours(X).outputs)
+
+
+def test_a_partial_method_brings_its_module_along():
+    from functools import partial
+
+    linear = nn.Linear(6, 6)
+    ours = frost.iterate(lambda x: x, partial(linear.forward), lambda x: x, depth=2)
+    assert sum(weight.numel() for weight in ours.parameters()) == 42
+
+
+def test_a_copy_of_a_recurrence_has_weights_of_its_own():
     import copy
 
     from kinds import KINDS
@@ -234,7 +250,7 @@ def test_the_parts_of_a_recurrence_are_saved_and_copied(tmp_path):
     with torch.no_grad():
         for weight in ours.parameters():
             weight.zero_()
-    assert not torch.equal(twin(inputs).outputs, ours(inputs).outputs)    # the copy has weights of its own
+    assert not torch.equal(twin(inputs).outputs, ours(inputs).outputs)
 
 
 def test_a_second_model_with_the_same_head_leaves_its_score_alone():

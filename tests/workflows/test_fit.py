@@ -362,3 +362,14 @@ def test_a_score_that_is_not_there_cannot_be_taught():
 def test_one_answer_a_sample_always_counts():
     with pytest.raises(ValueError, match="got -100 to -100"):
         frost.calibrate(make(), [(X, torch.full((40,), -100))], is_shown=False)
+
+
+def test_the_folder_of_a_fit_takes_the_calibration_that_comes_later(tmp_path):
+    model = make()
+    frost.fit(model, BATCHES, out=tmp_path / "run", **settings())
+    calibration = frost.calibrate(model, BATCHES, is_shown=False)
+    model.save(tmp_path / "run")
+    run = frost.load(tmp_path / "run", model=make())
+    assert run.calibration.to_dict() == calibration.to_dict()
+    assert (tmp_path / "run" / "logbook.jsonl").exists()
+    assert run.model.signature == model.signature

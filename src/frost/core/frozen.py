@@ -1,9 +1,9 @@
 """Values that depend on weights alone, computed once per set of weights.
 
-Without gradients, a value is kept until a weight is replaced, moved or changed in place; writing through
-`parameter.data` hides the change from PyTorch's own version counter and so from us: write under `torch.no_grad()`
-instead, or call `model.eval()` again afterwards. With gradients, a value is kept for one unrolling only, during which
-weights do not change.
+Without gradients, a value is kept until a weight is replaced, moved or changed in place. Writing through
+`parameter.data` hides the change from PyTorch's own version counter and so from us, and a plain attribute of a block is
+no weight: write under `torch.no_grad()` instead, or call `model.eval()` again afterwards. With gradients, a value is
+kept for one unrolling only, during which weights do not change.
 """
 
 from __future__ import annotations

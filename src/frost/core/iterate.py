@@ -7,6 +7,7 @@ trajectories, stopping rules, a calibration and the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -43,7 +44,7 @@ class Iterated(IterativeModel):
                 raise ValueError(f"{name} must be a function or a module, got {type(part).__name__}.")
         self.depth, self.layout, self.channels = depth, layout, channels
         self.verbs = (begin, step, read)
-        owners = [getattr(verb, "__self__", verb) for verb in self.verbs]    # a module, or the one of a method
+        owners = [_owner_of(verb) for verb in self.verbs]
         self.parts = nn.ModuleList(dict.fromkeys(owner for owner in owners if isinstance(owner, nn.Module)))
         self.task = task
         self.has_score = channels is not None
@@ -126,6 +127,13 @@ def iterate(begin: Callable[[Any], Any], step: Callable[[Any], Any], read: Calla
         raise ValueError(f"gives is one of {', '.join(get_args(Gives))}; got '{gives}'.")
     task = (CLASSES if gives == "classes" else Task("numbers", None, None)).with_judges(loss, quality)
     return Iterated(begin, step, read, depth, task, channels, layout)
+
+
+def _owner_of(verb: Any) -> Any:
+    """A module, or the one that a method belongs to."""
+    while isinstance(verb, partial):
+        verb = verb.func
+    return getattr(verb, "__self__", verb)
 
 
 def _structure_of(given: Any) -> Structure:

@@ -10,6 +10,7 @@ whose target is −100, PyTorch's `ignore_index`, does not count.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -101,15 +102,22 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return flat_rows((outputs - _like(outputs, targets)).square()).mean(dim=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Whether every number is off by at most a tolerance, (b, …), (b, …) → bool (b,)."""
+
+    tolerance: float
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """One answer a sample."""
+        return flat_rows((outputs - _like(outputs, targets)).abs() <= self.tolerance).all(dim=1)
+
+
 def within(tolerance: float) -> Judge:
-    """Whether every number is off by at most `tolerance`: a quality for regression."""
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, in the unit of the targets; got {tolerance}.")
-
-    def is_within(outputs: Tensor, targets: Tensor) -> Tensor:
-        return flat_rows((outputs - _like(outputs, targets)).abs() <= tolerance).all(dim=1)
-
-    return is_within
+    """Whether every number is off by at most `tolerance`, in the unit of the targets: a quality for regression."""
+    if isinstance(tolerance, str) or not tolerance > 0:
+        raise ValueError(f"tolerance must be a positive number, in the unit of the targets; got {tolerance!r}.")
+    return Within(float(tolerance))
 
 
 CLASSES = Task("classes", cross_entropy, right, cross_entropy)
