@@ -28,7 +28,7 @@ SLOWLY = """
 import os, sys, time
 from frost import cli
 from frost.training import snapshot
-from frost.workflows import train
+from frost.workflows import runner, train
 place, folder = os.environ["FROST_PLACE"], os.environ["FROST_MARK"]
 
 def slow(real):
@@ -40,7 +40,7 @@ def slow(real):
     return slowed
 
 if place == "save":
-    train.save_snapshot = slow(snapshot.save_snapshot)
+    runner.save_snapshot = slow(snapshot.save_snapshot)
 elif place == "evaluation":
     train.run_shared = slow(train.run_shared)
 sys.exit(cli.main(sys.argv[1:]))

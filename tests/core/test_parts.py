@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_told_in_one_sentence_at_the_first_batch(name):
     (lambda: frost.Frost(nn.Identity(), lambda x: x, frost.Classifier(8, 2)), r"transition must be a torch\.nn"),
     (lambda: frost.Frost(nn.Identity(), nn.Linear(8, 4), frost.Classifier(8, 2)), "must keep the state's shape"),
     (lambda: frost.Classifier(8, 1), "frost.Regressor"), (lambda: frost.Regressor(8, 0), "at least 1"),
-    (lambda: frost.Dense(8, 1), "two classes"), (lambda: frost.Regressor(8, tolerance=0.0), "must be a positive number"),
+    (lambda: frost.Dense(8, 1), "two classes"), (lambda: frost.Regressor(8, tolerance=0.0), "a positive number"),
     (lambda: frost.OwnHead(nn.Linear(8, 2), 8, gives="words"), "gives is one of"),
     (lambda: frost.OwnHead(len, 8), r"a head must be a torch\.nn\.Module"),
     (lambda: frost.Frost(nn.Identity(), nn.Identity(), frost.Regressor(8), config=FrostConfig(score_sees="output")),

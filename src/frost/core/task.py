@@ -115,7 +115,7 @@ class Within:
 
 def within(tolerance: float) -> Judge:
     """Whether every number is off by at most `tolerance`, in the unit of the targets: a quality for regression."""
-    if isinstance(tolerance, str) or not tolerance > 0:
+    if not (isinstance(tolerance, (int, float)) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, in the unit of the targets; got {tolerance!r}.")
     return Within(float(tolerance))
 
