@@ -115,7 +115,7 @@ def _jacobian(model: IterativeModel, start: State, row: int, hidden: Tensor, dep
             hidden = one(hidden)
         return hidden
 
-    return jacobian_norm(all_steps, hidden[row : row + 1], iterations=POWER)
+    return jacobian_norm(all_steps, hidden.narrow(0, row, 1), iterations=POWER)
 
 
 def _row(state: State, row: int) -> State:
