@@ -119,13 +119,6 @@ class Frost(IterativeModel):
         """The channels c of the state."""
         return self.head.channels
 
-    def check(self, inputs: Inputs) -> None:
-        """Refuse what the stem says it cannot take, before anything is computed."""
-        super().check(inputs)
-        check = getattr(self.stem, "check", None)
-        if check is not None:
-            check(inputs)
-
     def _begin(self, inputs: Inputs) -> State:
         """x, B_λ(x) (13), D(x) (17) and h_0, once per input."""
         x, context = features_of(self.stem, inputs, self.channels, self.layout)

@@ -126,8 +126,11 @@ class IterativeModel(nn.Module, ABC):
         return self._begin(mapped(default_layout, inputs))
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse what is no batch for this model."""
+        """Refuse what is no batch, and what the stem says it cannot take, before anything is computed."""
         batch_of(inputs)
+        check = getattr(getattr(self, "stem", None), "check", None)
+        if check is not None:
+            check(inputs)
 
     def expects(self, example: Inputs) -> Self:
         """State what one input looks like, without the batch, so that an engine knows it before the first one comes."""

@@ -46,13 +46,6 @@ class Baseline(IterativeModel):
         """How answers are judged: as the head says."""
         return self.head.task
 
-    def check(self, inputs: Inputs) -> None:
-        """Refuse what the stem says it cannot take."""
-        super().check(inputs)
-        check = getattr(self.stem, "check", None)
-        if check is not None:
-            check(inputs)
-
     def _features(self, inputs: Inputs) -> tuple[Tensor, State]:
         """x, and a state with h_0 = x, D(x) and the context."""
         x, context = features_of(self.stem, inputs, self.head.channels, self.layout)
