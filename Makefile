@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help demo test lint types imports tests campaigns clean
 
 help:
-	@echo "make demo       train, calibrate and halt on handwritten digits; about a minute, and a minute of set-up (runs/demo)"
+	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; two minutes with set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
 	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, any company; under an hour"
 	@echo "make clean      remove the virtual environment and caches"

@@ -48,7 +48,7 @@ def main() -> int:
     with progress("drawing", SPLITS) as report:
         for split in range(SPLITS):
             rows = generator.integers(0, len(values), DRAWN)      # the pool is the population
-            found = cheapest_safe(values[rows], hits[rows], POINTS / 100, CONFIDENCE, split)
+            _, found = cheapest_safe({"rank": values[rows]}, hits[rows], POINTS / 100, CONFIDENCE, split)
             broken += _loss(values, hits, found) > POINTS / 100
             taken.append(stops_at(values, found).mean())
             report(split + 1, "")

@@ -86,7 +86,7 @@ class PlainLoop:
         assert isinstance(self.model, Frost)
         trajectory = plain_trajectory(self.model, data.batch(rows))
         loss = objective(trajectory, data.labels[rows], RUN.halting, label_smoothing=PLAIN.label_smoothing,
-                         deep_supervision=PLAIN.deep_supervision, growth=PLAIN.supervision_growth)
+                         supervision=PLAIN.supervision)
         self.optimizer.zero_grad()
         loss.total.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), PLAIN.clip, foreach=False)

@@ -34,9 +34,9 @@ RULES: dict[str, list[str]] = {
 RECIPE = "the recipe digits"
 TRAININGS: dict[str, list[str]] = {
     "by gain, every step": LINEAR,
-    "by gain, last step only": [*LINEAR, "train.deep_supervision=0"],
+    "by gain, last step only": [*LINEAR, "train.supervision=last"],
     "by loss, every step": [*LINEAR, "halting.rank_by=loss"],
-    "by loss, last step only (the paper)": [*LINEAR, "halting.rank_by=loss", "train.deep_supervision=0"],
+    "by loss, last step only (the paper)": [*LINEAR, "halting.rank_by=loss", "train.supervision=last"],
     RECIPE: [],
 }
 RULE_SEEDS, TRAINING_SEEDS = (0, 1, 2), (0, 1, 2, 3, 4)

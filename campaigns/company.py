@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from frost.checkpoint import load, pretrained
 from frost.core.model import Frost, FrostConfig
 from frost.core.trajectory import IterativeModel
-from frost.data.digits import load_digits
+from frost.data.catalogue import BUNDLED
 from frost.halting.policy import AtDepth, Rule
 from frost.runtime.engine import Engine, Request
 from frost.runtime.reference import predict_slowly
@@ -44,10 +44,11 @@ def subjects(seed: int) -> Iterator[tuple[str, IterativeModel, Rule, Tensor]]:
     for name in pretrained():
         run = load(name)
         assert run.calibration is not None
-        size, channels = run.config["model"]["image_size"], run.config["model"]["image_channels"]
-        images = torch.rand(256, channels, size, size, generator=generator)
-        if name == "digits":
-            images = load_digits().test.images[:256]
+        if name in BUNDLED:
+            images = BUNDLED[name]().test.images[:256]
+        else:
+            assert run.model.signature is not None
+            images = torch.rand(256, *run.model.signature.zeros(1).shape[1:], generator=generator)
         yield name, run.model, run.calibration.at_mean_depth(run.model.depth / 2), images
 
 

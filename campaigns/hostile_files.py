@@ -28,7 +28,7 @@ import torch
 from hostile_data import Gadget, record
 
 from frost import checkpoint, directory
-from frost.halting.calibration import _checksum
+from frost.halting.stored import checksum
 
 LIMIT_SECONDS, LIMIT_BYTES = 1.0, 64 * 2**20
 
@@ -86,7 +86,7 @@ def calibration(**changes: Any) -> Harm:
     def harm(root: Path) -> None:
         values = json.loads((root / checkpoint.CALIBRATION).read_text())
         plain = {key: value for key, value in {**values, **changes}.items() if key != "sha256"}
-        (root / checkpoint.CALIBRATION).write_text(json.dumps({**plain, "sha256": _checksum(plain)}))
+        (root / checkpoint.CALIBRATION).write_text(json.dumps({**plain, "sha256": checksum(plain)}))
     return harm
 
 
@@ -161,7 +161,10 @@ def harms(marker: Path) -> dict[str, Harm]:
         "calibration nested": text(k, deep),
         "calibration of 10^12 images": calibration(images=10**12),
         "calibration of negative depth": calibration(depth=-1),
-        "calibration of blanks": calibration(values=" " * 1_000_000),
+        "calibration of blanks": calibration(signals={"rank": " " * 1_000_000}),
+        "calibration of an unknown signal": calibration(signals={"os.system": ""}),
+        "a choice of nothing": calibration(choices=[[1.0, "patience", 0.1]]),
+        "choices that are none": calibration(choices=[7]),
         "a sketch of zeros": calibration(pooled=base64.b64encode(bytes(4096)).decode()),
         "a sketch of ones": calibration(pooled=base64.b64encode(b"\xff" * 4096).decode()),
         "a sketch of pickle": calibration(pooled=base64.b64encode(gadget).decode()),

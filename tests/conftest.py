@@ -14,6 +14,8 @@ from frost.core.model import Frost, FrostConfig
 
 # Tiles round otherwise than vectors, and some machines announce tiles that they lack; read by oneDNN at its first use.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Tests run side by side, one a core: what they start must not fight for cores either (one such test took 110 s).
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The writers of small data sets are the campaigns' own.
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaigns"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:    # a shell's background: what the tests start must hear Ctrl-C

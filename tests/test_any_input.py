@@ -70,7 +70,7 @@ def test_a_block_that_looks_across_the_batch_is_found_out():
 @EACH
 def test_a_training_learns_and_goes_on_exactly(kind, tmp_path):
     batches = [kind.batch(8, seed) for seed in range(6)]
-    settings = {"config": TrainConfig(epochs=3, batch=8, learning_rate=1e-2, deep_supervision=1.0, save_every=4,
+    settings = {"config": TrainConfig(epochs=3, batch=8, learning_rate=1e-2, supervision="all", save_every=4,
                                       precision="float32"), "is_shown": False}
     straight = kind.model().train()
     first = frost.fit(copy.deepcopy(straight), batches, config=TrainConfig(
@@ -126,13 +126,13 @@ def test_a_calibration_answers_every_budget(kind, tmp_path):
 
 @EACH
 @pytest.mark.parametrize("halting", [
-    HaltingConfig(rank_by="loss"), HaltingConfig(rank_by="gain", refit=16, refit_by="gain"),
+    HaltingConfig(rank_by="loss"), HaltingConfig(rank_by="gain", refit=16),
     HaltingConfig(rank_by="wins", refit=16), HaltingConfig(objective="act"), HaltingConfig(objective="ponder")],
     ids=["loss", "gain", "wins", "act", "ponder"])
 def test_every_way_to_teach_a_score_works_with_every_head(kind, halting):
     model = kind.model().train()
     before = copy.deepcopy(model.head.score.state_dict())
-    config = TrainConfig(epochs=1, learning_rate=1e-2, deep_supervision=0.5, random_depth=2, average=0.5,
+    config = TrainConfig(epochs=1, learning_rate=1e-2, supervision="all", random_depth=2, average=0.5,
                          precision="float32", checkpointing=halting.rank_by == "gain")
     frost.fit(model, [kind.batch(8, seed) for seed in range(4)], config=config, halting=halting, is_shown=False)
     assert any(not torch.equal(value, before[name]) for name, value in model.head.score.state_dict().items())

@@ -89,19 +89,19 @@ def test_describe_takes_fields_with_and_without_the_group(frost):
 
 def test_describe_takes_the_name_of_a_run(frost):
     ours = json.loads(frost("describe", "cifar100-cpu", "--json").stdout)
-    assert (ours["run"], ours["recipe"], ours["data"], ours["depth"]) == ("cifar100-cpu", "cifar100-cpu-tuned",
-                                                                         "cifar100", 8)
-    assert ours["flops_full_depth"] == ours["flops_once"] + 8 * ours["flops_per_step"]
+    assert (ours["run"], ours["recipe"], ours["data"], ours["depth"]) == ("cifar100-cpu", "cifar100-cpu",
+                                                                         "cifar100", 3)
+    assert ours["flops_full_depth"] == ours["flops_once"] + 3 * ours["flops_per_step"]
     assert ours["calibration"]["policy"] == "rank"
     assert ours["calibration"]["images"] == 5000
-    assert len(ours["validation_accuracy"]) == 8
+    assert len(ours["validation_accuracy"]) == 3
 
 
 def test_describe_takes_the_folder_of_a_run(frost, mine, tmp_path):
     done = frost("describe", mine)
     assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, rule residual")
     assert "recipe digits on digits, 680 steps, seed 0" in done.stdout
-    assert "Calibrated for rule rank on 179 held-out images" in done.stdout
+    assert "Calibrated on 179 held-out images, to stop by" in done.stdout
     assert re.search(r"validation accuracy at full depth +98\.32 %", done.stdout)
     (tmp_path / "frost-vit-8px").mkdir()    # a folder that happens to have a model's name
     assert "vit-8px · 1×8×8" in frost("describe", "frost-vit-8px").stdout
@@ -135,8 +135,8 @@ MISTAKES = {
     "depth 0": (["demo", "--set", "model.depth=0"], ["depth must be at least 1"]),
     "H above 1": (["describe", "frost-vit-b16", "--set", "model.hurst=1.5"], ["hurst must lie in [0, 1]"]),
     "H below 0": (["demo", "--set", "model.hurst=-0.5"], ["hurst must lie in [0, 1]"]),
-    "wrong channels": (["demo", "--set", "model.image_channels=3"], ["1×8×8 images"]),
-    "too few classes": (["demo", "--set", "model.classes=5"], ["10 classes"]),
+    "wrong channels": (["demo", "--set", "model.image_channels=3"], ["model.image_channels is 3, but addition has 2"]),
+    "too few classes": (["demo", "digits", "--set", "model.classes=5"], ["model.classes is 5, but digits has 10"]),
     "no model": (["describe"], ["required: MODEL|RUN"]),
     "absurd depth": (["describe", "frost-vit-b16", "--set", f"model.depth={10**14}"], ["at most 65536"]),
     "absurd batch": (["demo", "--set", "train.batch=65537"], ["batch must be at most 65,536"]),
@@ -147,10 +147,11 @@ MISTAKES = {
                                 ["--batch must be at least 1 and at most 65,536"]),
     "settings for a run": (["describe", "digits", "--set", "model.depth=3"], ["--set changes a named model"]),
     "neither model nor run": (["describe", "digit"], ["no model or run 'digit'", "Did you mean 'digits'?"]),
-    "unknown option": (["demo", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
+    "unknown option": (["evaluate", "digits", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
+    "unknown demo": (["demo", "sums"], ["invalid choice: 'sums'"]),
     "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
     "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),
-    "another data set": (["demo", "--set", "data=cifar100"], ["the demo is about digits"]),
+    "another data set": (["demo", "--set", "data=cifar100"], ["data that come with the package"]),
     "heads that do not divide": (["describe", "frost-vit-8px", "--set", "model.heads=5"], ["multiple of heads"]),
     "negative width": (["describe", "frost-vit-8px", "--set", "model.expansion=-1"], ["expansion must be positive"]),
     "absurd size": (["describe", "frost-vit-8px", "--set", "model.channels=4000000000"], ["channels must lie between"]),
@@ -168,7 +169,7 @@ def test_a_mistake_is_one_line_with_status_two(mistake, frost, tmp_path):
 def test_an_output_folder_that_holds_something_else_is_left_alone(frost, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
-    assert_one_line_mistake(frost("demo", "--out", str(tmp_path / "thesis"), *QUICK), "holds something else")
+    assert_one_line_mistake(frost("demo", "digits", "--out", str(tmp_path / "thesis"), *QUICK), "holds something else")
     assert [file.name for file in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
 
 
@@ -201,7 +202,7 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path):
 
 @pytest.mark.slow
 def test_a_demo_whose_progress_nobody_reads_still_finishes(tmp_path):
-    with process("demo", "--out", str(tmp_path / "run"), *QUICK) as words:
+    with process("demo", "digits", "--out", str(tmp_path / "run"), *QUICK) as words:
         words.stderr.close()
         answer = words.stdout.read()
         assert words.wait(timeout=90) == 0

@@ -42,7 +42,7 @@ from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
 from frost.training import refit
-from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, task_loss
+from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, step_weights, task_loss
 from frost.training.optim import learning_rate_at
 from frost.training.pondering import pondering_loss
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
@@ -438,6 +438,10 @@ def test_eq21_the_task_loss_is_the_mean_of_the_last_step():
     assert_close(task_loss(LOSSES), torch.tensor(0.25))
 
 
+def test_eq21_the_last_step_has_all_the_weight():
+    assert step_weights(4, "last").tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
 def test_eq21_step_losses_are_cross_entropies():
     outputs, labels = torch.randn(4, 3, 5), torch.tensor([0, 4, 2, 1])
     for i in range(4):
@@ -502,11 +506,10 @@ def test_eq24_the_total_is_the_weighted_sum():
     assert_close(parts.task, losses[:, -1].mean())
     assert_close(parts.relative, relative_loss(trajectory.score_logits, parts.easy, parts.hard, config.margin))
     assert_close(parts.anchoring, anchoring_loss(trajectory.score_logits, parts.easy, parts.hard))
-    deep = objective(trajectory, labels, config, deep_supervision=0.5)
-    assert_close(deep.total, parts.total + 0.5 * losses.mean())
-    grown = objective(trajectory, labels, config, deep_supervision=0.5, growth=2.0)
-    weights = torch.tensor([1.0, 4.0, 9.0, 16.0]) / 30
-    assert_close(grown.total, parts.total + 0.5 * (weights * losses.mean(dim=0)).sum())
+    every = objective(trajectory, labels, config, supervision="all")
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    assert_close(every.total - every.task, parts.total - parts.task)
+    assert_close(every.task, (weights * losses.mean(dim=0)).sum())
 
 
 def test_eq24_a_mixed_image_is_held_against_both_of_its_labels():
@@ -520,16 +523,17 @@ def test_eq24_a_mixed_image_is_held_against_both_of_its_labels():
 def test_eq24_what_takes_its_place_where_others_teach_the_score():
     trajectory, labels = Trajectory(None, torch.randn(4, 3, 5), torch.randn(4, 3)), torch.tensor([0, 1, 2, 3])
     config = HaltingConfig(objective="ponder", ponder_weight=0.25)
-    parts = objective(trajectory, labels, config, deep_supervision=0.5)
+    parts = objective(trajectory, labels, config)
     losses = step_losses(trajectory.outputs, labels)
     task, price = pondering_loss("ponder", losses, trajectory.score_logits, config.ponder_prior)
-    assert_close(parts.total, task + 0.25 * price + 0.5 * losses.mean())
+    assert_close(parts.total, task + 0.25 * price)
 
 
 def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
     monkeypatch.setattr(refit, "BATCH", 4)
+    monkeypatch.setattr(refit, "EPOCHS", 2)
     seen = refit.Seen(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
-    config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2, refit_epochs=2)
+    config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2)
     ours, theirs = LinearScore(2), LinearScore(2)
     theirs.load_state_dict(ours.state_dict())
     refit.fit_score(ours, seen, config, seed=3)

@@ -11,11 +11,13 @@ import torch
 
 from frost.analysis.halting import per_step_accuracy
 from frost.checkpoint import load, pretrained
+from frost.config import from_dict
 from frost.data.digits import load_digits
 from frost.training.evaluate import run_frozen
+from frost.zoo.registry import ModelConfig
 
 ROOT = Path(__file__).parent.parent
-NAMES = ["cifar100-cpu", "digits"]
+NAMES = ["addition", "cifar100-cpu", "digits", "mazes"]
 
 
 def test_the_shelf_holds_what_the_readme_says():
@@ -32,9 +34,10 @@ def test_a_pretrained_run_is_whole_small_calibrated_and_says_what_made_it(name):
     assert run.calibration is not None
     assert len(run.config["classes"]) == run.config["model"]["classes"]
     assert sum(file.stat().st_size for file in run.path.iterdir()) < 8e6
-    config = run.config["model"]
-    images = torch.rand(2, config["image_channels"], config["image_size"], config["image_size"])
-    assert run.model(images).outputs.shape == (2, config["depth"], config["classes"])
+    config = from_dict(ModelConfig, run.config["model"])
+    outputs = run.model(torch.rand(2, *config.input_shape)).outputs
+    assert outputs.shape[:2] == (2, config.depth)
+    assert outputs.shape[-1] == config.classes
 
 
 def test_the_pretrained_digits_reach_the_accuracy_that_was_reported_for_them():
@@ -62,4 +65,4 @@ def test_an_installed_wheel_brings_them_along(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
                             env={**environment, "PYTHONPATH": str(tmp_path / "site")})
-    assert answer.stdout.strip() == str([8] * len(NAMES))
+    assert answer.stdout.strip() == str([20, 3, 8, 24])

@@ -85,7 +85,7 @@ def _demo(arguments: argparse.Namespace) -> Answer:
     from frost.recipes import recipe
     from frost.workflows.demo import run_demo, text
 
-    result = run_demo(override(recipe("digits"), arguments.assignments), arguments.out)
+    result = run_demo(override(recipe(arguments.data), arguments.assignments), arguments.out)
     return Answer(result.to_json(), text(result))
 
 
@@ -120,7 +120,8 @@ def _evaluate(arguments: argparse.Namespace) -> Answer:
     from frost.workflows.evaluate import as_json, evaluate_run, text
 
     result = evaluate_run(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
-                      arguments.policy)
+                          arguments.policy, arguments.frontier,
+                          None if arguments.frontier is None else arguments.figure)
     return Answer(as_json(result), text(result))
 
 

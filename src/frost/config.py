@@ -28,14 +28,29 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+def fields_of(kind: Any) -> dict[str, Any]:
+    """The fields of a dataclass and their types."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
 def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") -> Config:
-    """Build `kind` from plain values; an unknown field or a value of the wrong type is a ValueError."""
+    """Build `kind` from plain values; an unknown field or a value of the wrong type is a ValueError.
+
+    A field that `kind` had once and names in `RETIRED` is passed over where it has the value that meant nothing.
+    """
     if not isinstance(values, Mapping):
         raise ValueError(f"{where or kind.__name__}: expected an object of fields, got {values!r}.")
-    hints = typing.get_type_hints(kind)
+    hints = fields_of(kind)
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         path = f"{where}.{name}" if where else name
+        retired = getattr(kind, "RETIRED", {})
+        if name in retired:
+            if value != retired[name]:
+                raise ValueError(f"{path} is {value!r}, and this version no longer has that setting; use the version "
+                                 "that wrote it.")
+            continue
         if name not in hints:
             raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
         hint: Any = hints[name]
@@ -46,7 +61,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") ->
 
 def check_fields(config: Any) -> None:
     """Refuse a field whose value is not of its declared type or choice; for `__post_init__`."""
-    for name, hint in typing.get_type_hints(type(config)).items():
+    for name, hint in fields_of(type(config)).items():
         if not dataclasses.is_dataclass(hint):
             _checked(getattr(config, name), hint, name)
 
@@ -70,14 +85,14 @@ def override(config: Config, assignments: Iterable[str], where: str = "") -> Con
 
 
 def _assign(kind: Any, values: dict[str, Any], names: list[str], text: str, path: str) -> None:
-    hints = typing.get_type_hints(kind)
+    hints = fields_of(kind)
     name, rest = names[0], names[1:]
     if name not in hints:
         raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
     hint = hints[name]
     if dataclasses.is_dataclass(hint):
         if not rest:
-            inside = ", ".join(typing.get_type_hints(hint))
+            inside = ", ".join(fields_of(hint))
             raise ValueError(f"{path} is a group of fields; set one of them, for instance {path}.…: {inside}.")
         _assign(hint, values[name], rest, text, path)
     elif rest:

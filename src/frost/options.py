@@ -8,6 +8,8 @@ from pathlib import Path
 
 def demo_options(words: argparse.ArgumentParser) -> None:
     """Of `frost demo`."""
+    words.add_argument("data", nargs="?", choices=("addition", "mazes", "digits"), default="addition",
+                       help="what it is about (default: %(default)s)")
     _add_device(words)
     words.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
                        help="folder for the run and its picture (default: %(default)s)")
@@ -53,6 +55,10 @@ def evaluate_options(words: argparse.ArgumentParser) -> None:
                        help="of the halting score, in [0, 1]; 1 is full depth (default: those of the paper's Table 2)")
     words.add_argument("--policy", nargs="+", metavar="RULE",
                        help="stopping rules to compare at equal mean depth, such as rank confidence; or all")
+    words.add_argument("--frontier", nargs="*", metavar="OTHER",
+                       help="quality against mean FLOPs, adaptive and at fixed depth, beside that of other runs")
+    words.add_argument("--figure", type=Path, default=Path("frontier.png"), metavar="FILE",
+                       help="where --frontier is drawn (default: %(default)s)")
     words.add_argument("--split", choices=("test", "validation"), default="test",
                        help="images to measure on (default: %(default)s); choose settings on validation")
 
@@ -82,8 +88,8 @@ def calibrate_options(words: argparse.ArgumentParser) -> None:
     _add_device(words)
     words.add_argument("run", metavar="RUN", help="folder of a run")
     _add_data(words)
-    words.add_argument("--policy", default="rank", metavar="RULE",
-                       help="the stopping rule to calibrate (default: %(default)s)")
+    words.add_argument("--policy", metavar="RULE",
+                       help="the signal to stop by (default: compare rank, confidence, margin and entropy)")
 
 
 def bench_options(words: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from frost.data import catalogue
-from frost.data.catalogue import FACTS, NAMES, load
+from frost.data.catalogue import BUNDLED, FACTS, NAMES, load
 from frost.data.digits import load_digits
 from frost.data.folder import FolderSplit
 from frost.data.imagenet100 import CLASSES
@@ -67,7 +67,7 @@ def test_imagenet100_takes_its_classes_from_any_tree(small_set):
     assert len(data.test) == 1000
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "digits"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BUNDLED])
 def test_what_is_missing_is_told_with_place_page_command(tmp_path, name):
     with pytest.raises(ValueError, match="does not hold") as raised:
         load(name, tmp_path, image_size=FACTS[name].image_size or 32)
@@ -77,7 +77,7 @@ def test_what_is_missing_is_told_with_place_page_command(tmp_path, name):
 
 
 def test_an_unknown_name_is_told_the_known_ones():
-    with pytest.raises(ValueError, match="no data set 'cifar'; known are digits, mnist"):
+    with pytest.raises(ValueError, match="no data set 'cifar'; known are digits, addition, mazes, mnist"):
         load("cifar")
 
 

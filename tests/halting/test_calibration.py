@@ -94,7 +94,7 @@ def labelled(count: int = 400, depth: int = 6) -> Calibration:
 @pytest.mark.parametrize("wish", [1.5, 3.0, 5.0])
 def test_a_mean_depth_is_kept_on_the_held_out_images(wish, per_step):
     ours = labelled()
-    rule = ours.at_mean_depth(wish, per_step)
+    rule = ours.at_mean_depth(wish, "rank-per-step" if per_step else "rank")
     assert ours.mean_depth_of(rule) == pytest.approx(wish, abs=0.05)
     assert len(rule.thresholds) == (6 if per_step else 1)
     depths = first_passage(rule.stops(torch.from_numpy(ours.values)))
@@ -152,6 +152,6 @@ def test_the_calibrations_of_two_machines_merge():
 def test_everything_survives_json():
     ours = labelled()
     twin = Calibration.from_dict(json.loads(json.dumps(ours.to_dict())))
-    assert twin.at_mean_depth(2.5, per_step=True) == ours.at_mean_depth(2.5, per_step=True)
+    assert twin.at_mean_depth(2.5, "rank-per-step") == ours.at_mean_depth(2.5, "rank-per-step")
     assert twin.at_flops(250) == ours.at_flops(250)
     assert twin.cost == ours.cost

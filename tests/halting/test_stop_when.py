@@ -54,8 +54,8 @@ def test_thresholds_that_were_fitted_lie_in_the_range_or_say_always_or_never(nam
     values = values - 1 if signal.most == 0.0 else values
     quality = (torch.rand(200, 4) < 0.5).double()
     ours = Calibration.gather(values, quality, weights_hash="", rule=name)
-    for per_step in (False, True):
-        rule = ours.at_mean_depth(mean_depth, per_step)
+    for form in (name, f"{name}-per-step"):
+        rule = ours.at_mean_depth(mean_depth, form)
         assert all(signal.within(threshold) == threshold for threshold in rule.thresholds)
 
 

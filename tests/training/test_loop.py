@@ -57,6 +57,19 @@ def test_a_watcher_sees_every_batch_with_its_epoch():
     assert seen == [(epoch, size) for epoch in (1, 2, 3) for size in (10, 10, 4)]
 
 
+def test_a_growing_depth_takes_each_number_of_steps_for_an_equal_part_of_the_training():
+    seen = []
+    model = build(replace(SIZES["resnet-8px"], depth=4), seed=0)
+    list(fit(model, DATA, replace(CONFIG, growing_depth=2), HaltingConfig(),
+             lambda epoch, trajectory: seen.append(trajectory.score_logits.shape[1])))
+    assert seen == [2] * 3 + [3] * 3 + [4] * 3
+
+
+def test_a_depth_cannot_be_drawn_while_it_grows():
+    with pytest.raises(ValueError, match="exclude one another"):
+        TrainConfig(random_depth=2, growing_depth=2)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
 def test_losses_are_computed_in_the_precision_of_the_model(dtype):
     seen = []

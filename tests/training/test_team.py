@@ -31,7 +31,7 @@ def start(words, processes, program="-mfrost", **environment):
         port = str(free.getsockname()[1])
     return [subprocess.Popen([sys.executable, program, *map(str, words)], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True,
-                             env={**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
+                             env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
                                   "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                                   **environment}) for rank in range(processes)]
 
@@ -104,7 +104,7 @@ def test_a_signal_to_the_whole_group_of_a_launch_stops_it_and_nothing_is_lost(tm
     words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", "train.epochs=40",
              "train.timeout=60"]
     process = subprocess.Popen([sys.executable, "-m", "frost", *words], stderr=subprocess.PIPE, text=True,
-                               start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                               start_new_session=True)
     book = tmp_path / "r" / "logbook.jsonl"
     until = time.monotonic() + 60
     while not book.exists() or not book.read_text().count("\n") > 2:
@@ -168,7 +168,7 @@ def test_whoever_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
     folder, _ = trained
     words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", *SETTINGS]
     launcher = subprocess.Popen([sys.executable, "-m", "frost", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                                text=True)
     wait_for(tmp_path / "r", 3)
     children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
     os.kill(int(children[-1]), signal.SIGKILL)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from frost.analysis.traces import Traces
 from frost.checkpoint import load, pretrained, save
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.directory import alone_with, facts_of, manifest_bytes
-from frost.workflows.calibrate import as_json, prefers_per_step, text
+from frost.halting.choice import signal_of
+from frost.workflows.calibrate import as_json, text
 from frost.workflows.calibrate import calibrate_run as calibrate
 from frost.zoo.registry import SIZES, build
 
@@ -51,6 +51,15 @@ def test_the_traces_are_the_scores_of_the_held_out_images(run):
 def test_other_rules_can_be_calibrated(run, policy):
     assert calibrate(run, policy=policy).calibration.rule == policy
     assert load(run).calibration.rule == policy
+
+
+def test_without_a_wish_all_signals_of_a_classifier_are_compared(run):
+    ours = calibrate(run).calibration
+    assert ours.rule == "rank"
+    assert ours.choices
+    assert {signal_of(choice.form) for choice in ours.choices} <= {
+        "rank", "confidence", "margin", "entropy", "fixed"}
+    assert all(choice.gain >= 0 for choice in ours.choices)
 
 
 def test_a_calibration_can_be_replaced_again_and_again(run):
@@ -133,21 +142,6 @@ def test_a_run_in_training_is_left_alone(run, tmp_path):
     shutil.copytree(run, tmp_path / "training" / "checkpoints" / "step-00000004")
     with pytest.raises(ValueError, match="still being trained"):
         calibrate(tmp_path / "training")
-
-
-def test_thresholds_for_each_step_are_preferred_where_they_pay():
-    generator = np.random.default_rng(0)
-    hits = np.zeros((4000, 4), dtype=bool)
-    hits[:, 2:] = True                                            # nobody is right before step 3
-    hits[:2000, 1] = True                                         # but for half, who are at step 2
-    values = generator.normal(size=(4000, 4))
-    values[:, 0] += 5.0                                           # step 1 boasts
-    values[:2000, 1] += 4.0
-    quality = torch.from_numpy(hits.astype(float))
-    traces = Traces(quality, {"rank": torch.from_numpy(values)}, torch.ones(4000))
-    assert prefers_per_step(traces, "rank")
-    small = Traces(quality[:20], {"rank": torch.from_numpy(values[:20])}, torch.ones(20))
-    assert not prefers_per_step(small, "rank")
 
 
 def test_two_processes_do_not_calibrate_one_run(run):

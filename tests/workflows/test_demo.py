@@ -17,7 +17,7 @@ QUICK = ["--set", "train.epochs=2", "model.depth=4", "model.channels=16"]
 def demo(tmp_path_factory):
     """A finished demo: its folder and what it printed as JSON."""
     out = tmp_path_factory.mktemp("demo") / "run"
-    done = subprocess.run([sys.executable, "-m", "frost", "demo", "--out", str(out), "--json", *QUICK],
+    done = subprocess.run([sys.executable, "-m", "frost", "demo", "digits", "--out", str(out), "--json", *QUICK],
                           capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
     assert "training: " in done.stderr
@@ -73,8 +73,8 @@ def test_the_folder_holds_the_run_with_its_picture(demo):
 @pytest.mark.slow
 def test_a_second_run_over_the_first_replaces_it_with_the_same_numbers(demo):
     out, printed = demo
-    done = subprocess.run([sys.executable, "-m", "frost", "demo", "--out", str(out), *QUICK], capture_output=True,
-                          text=True, timeout=110)
+    done = subprocess.run([sys.executable, "-m", "frost", "demo", "digits", "--out", str(out), *QUICK],
+                          capture_output=True, text=True, timeout=110)
     assert done.returncode == 0
     assert "fixed depth" in done.stdout
     assert "| paper: depth" in done.stdout

@@ -218,7 +218,7 @@ def compared(run):
 def test_all_rules_stand_beside_one_another(compared):
     printed = json.loads(json.dumps(as_json(compared), allow_nan=False))
     names = {"rank", "rank-per-step", "confidence", "entropy", "margin", "patience", "residual", "second-order",
-             "confidence-per-step", "margin-per-step", "fixed", "ceiling"}
+             "confidence-per-step", "margin-per-step", "entropy-per-step", "fixed", "ceiling"}
     assert {row["policy"] for row in printed["at_fraction"]} == names
     assert {row["fraction"] for row in printed["at_fraction"]} == {0.35, 0.5, 0.75}
     assert all({"policy", "fraction", "mean_depth", "accuracy", "low", "high"} <= set(row) for row in
@@ -271,3 +271,14 @@ def test_the_hint_for_a_run_without_calibration_can_be_typed_as_it_stands(tmp_pa
         with pytest.raises(ValueError, match="no calibration") as told:
             ask()
         assert shlex.split(str(told.value))[-3:] == ["frost", "calibrate", str(path)]
+
+
+def test_what_a_run_chose_is_judged_beside_the_others():
+    printed = as_json(evaluate("digits", None, [1.0], policies=["rank", "confidence", "margin", "entropy"]))
+    rows = [row for row in printed["at_fraction"] if row["policy"] == "chosen"]
+    assert [row["fraction"] for row in rows] == [0.35, 0.5, 0.75]
+    budgets = {row["fraction"]: row for row in printed["budgets"]}
+    for row in rows:
+        assert row["form"] == budgets[row["fraction"]]["form"]
+        assert row["accuracy"] == pytest.approx(budgets[row["fraction"]]["accuracy"])
+        assert row["gain_high"] >= 0    # nowhere significantly below fixed depth

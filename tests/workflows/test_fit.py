@@ -247,7 +247,7 @@ def test_budgets_that_a_rule_cannot_reach_are_named():
     frost.calibrate(model, BATCHES, "patience", is_shown=False)
     found = frost.evaluate(model, BATCHES)
     assert found.missing
-    assert "No threshold of 'patience' gives" in str(found)
+    assert "No threshold gives 75 % of full depth" in str(found)
     with pytest.raises(ValueError, match="shares of full depth"):
         frost.evaluate(model, BATCHES, fractions=[2.0])
 

@@ -161,7 +161,7 @@ def test_a_unit_from_before_a_setting_was_there_has_its_default(report):
     unit, file = units_of(tiny())["frost-mean-s0"], report.out / "units" / "frost-mean-s0.json"
     now = file.read_text()
     older = json.loads(now)
-    del older["config"]["train"]["ranked_supervision"]
+    older["config"]["train"]["ranked_supervision"] = False
     file.write_text(json.dumps(older))
     found = done(report.out, unit, tiny())
     file.write_text(now)
@@ -261,4 +261,4 @@ def test_what_is_called_the_papers_form_is_the_papers():
     run = scale_of("cpu").base
     assert (run.model.rule, run.model.hurst, run.model.scale_init, run.model.leaky) == ("residual", 0.8, 0.5, False)
     assert (run.halting.rank_by, run.halting.relative_weight, run.halting.anchoring_weight) == ("loss", 0.7, 0.3)
-    assert run.train.deep_supervision == 0
+    assert run.train.supervision == "last"

@@ -7,7 +7,7 @@ does not show that line, every table of ours does.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -79,21 +79,19 @@ class BudgetRow(NamedTuple):
     """The run's own rule at a budget."""
 
     fraction: float                 # of full depth, that was asked for
+    form: str                       # of the rule, as in `halting.choice`: margin, margin-per-step, …; or fixed
     mean_depth: float               # that it took
     accuracy: float
     fixed_depth_accuracy: float     # of stopping every input at this mean depth
 
 
-def budget_table(quality: Tensor, signal: Tensor, calibration: Calibration,
+def budget_table(quality: Tensor, signals: Mapping[str, Tensor], calibration: Calibration,
                  fractions: Sequence[float] = BUDGETS) -> list[BudgetRow]:
-    """Depth and accuracy under `at_mean_depth`, with thresholds from the calibration, in the form that it prefers."""
+    """Depth and accuracy under `at_mean_depth`, with thresholds from the calibration, in the form that won there."""
     rows = []
-    for fraction in fractions:
-        try:
-            rule = calibration.at_mean_depth(max(1.0, fraction * quality.shape[1]))
-        except ValueError:
-            continue    # a rule in whole steps may have no threshold near it
-        rows.append(BudgetRow(fraction, *_measured(quality, first_passage(rule.stops(signal)))))
+    for fraction, form, rule in calibration.choices_at(fractions):
+        depths = first_passage(rule.stops(signals[rule.name]))
+        rows.append(BudgetRow(fraction, form, *_measured(quality, depths)))
     return rows
 
 

@@ -48,8 +48,12 @@ class Traces(NamedTuple):
 
 
 def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], task: Task | None = None,
-          report: Callable[[int, str], None] | None = None) -> Traces:
-    """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality."""
+          report: Callable[[int, str], None] | None = None, depth: int | None = None) -> Traces:
+    """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality.
+
+    Args:
+        depth: steps to take; None is T, more is for stationary models.
+    """
     task = model.task if task is None else task
     for name in names:
         check_signal(SIGNALS[name], task.gives, model.has_score)
@@ -59,7 +63,7 @@ def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], t
     with torch.no_grad():
         for item in batches:
             inputs, targets = pair_of(item)
-            whole = model(to_device(inputs, device, dtype_of(model)), keep_states=keeps)
+            whole = model(to_device(inputs, device, dtype_of(model)), depth, keep_states=keeps)
             outputs = at_least_float32(whole.outputs)
             signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()
                        for name in names}

@@ -5,16 +5,19 @@ Nothing is fetched unless asked for; what is missing is an error that says what 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from frost.data import imagenet100
+from frost.data.addition import BITS, load_addition
 from frost.data.cifar import CIFAR10, CIFAR100, find_cifar, load_cifar
 from frost.data.digits import load_digits
 from frost.data.download import Remote, cache_folder, fetch
 from frost.data.folder import decoded, fits, load_folder
 from frost.data.idx import FASHION_MNIST, MNIST, IdxLayout, find_idx, load_idx
-from frost.data.splits import DataSet, Images, Report
+from frost.data.mazes import SIDE, load_mazes
+from frost.data.splits import DataSet, Images, Report, Split
 
 
 class Facts(NamedTuple):
@@ -22,7 +25,7 @@ class Facts(NamedTuple):
 
     classes: int | None                  # None: as many as there are folders
     image_channels: int
-    image_size: int | None               # pixels a side; None: any, it is chosen with `image_size`
+    image_size: int | None               # pixels a side, places of a line; None: any, it is chosen with `image_size`
     files: str                           # what is looked for, in words; empty if it comes with a package
     page: str                            # where a person gets it
     remotes: tuple[Remote, ...] = ()     # what --download fetches
@@ -44,6 +47,8 @@ def _idx_remotes(layout: IdxLayout, host: str, page: str, sizes: tuple[int, ...]
 
 FACTS = {
     "digits": Facts(10, 1, 8, "", "https://scikit-learn.org"),
+    "addition": Facts(2, 2, BITS, "", ""),
+    "mazes": Facts(2, 6, SIDE, "", ""),
     "mnist": Facts(10, 1, 28, IDX_FILES, MNIST_PAGE, _idx_remotes(
         MNIST, MNIST_MIRROR, MNIST_PAGE, (9_912_422, 28_881, 1_648_877, 4_542))),
     "fashion-mnist": Facts(10, 1, 28, IDX_FILES, FASHION_PAGE, _idx_remotes(
@@ -58,6 +63,9 @@ FACTS = {
     "folder": Facts(None, 3, None, "train/CLASS/… and val/CLASS/… or test/CLASS/…", ""),
 }
 NAMES = tuple(FACTS)
+PROBLEMS = ("addition", "mazes")    # made by code, with an answer at each position
+BUNDLED: dict[str, Callable[[], DataSet[Split]]] = {"digits": load_digits, "addition": load_addition,
+                                                    "mazes": load_mazes}    # need no file
 CIFAR = {layout.name: layout for layout in (CIFAR10, CIFAR100)}
 IDX = {layout.name: layout for layout in (MNIST, FASHION_MNIST)}
 
@@ -76,8 +84,8 @@ def load(name: str, folder: Path | None = None, *, download: bool = False, image
         raise ValueError(f"there is no data set '{name}'; known are {', '.join(NAMES)}.")
     facts = FACTS[name]
     _check_size(name, facts, image_size)
-    if name == "digits":
-        return load_digits()
+    if name in BUNDLED:
+        return BUNDLED[name]()
     place = folder or cache_folder()
     try:
         return _read(name, place, image_size, report)
@@ -112,8 +120,9 @@ def _check_size(name: str, facts: Facts, image_size: int | None) -> None:
         raise ValueError(f"{name} has images of any size; set image_size to the one to use, for instance 224, "
                          f"got {image_size}.")
     if facts.image_size is not None and image_size not in (None, facts.image_size):
-        raise ValueError(f"{name} has images of {facts.image_size} × {facts.image_size} pixels, but image_size is "
-                         f"{image_size}; set it to {facts.image_size}.")
+        what = "problems of size" if name in PROBLEMS else "images whose sides have"
+        raise ValueError(f"{name} has {what} {facts.image_size}, but image_size is {image_size}; set it to "
+                         f"{facts.image_size}.")
 
 
 def _is_there(name: str, place: Path) -> bool:

@@ -1,13 +1,15 @@
-"""A data set as splits of images with labels, and the fixed rule that divides it.
+"""A data set as splits of images with labels, and the fixed rules that divide it.
 
-Every split is stratified: each class gives the same share. Which images it gives depends on the labels alone, so the
-splits are the same on every machine and in every run.
+Every split of given images is stratified: each class gives the same share. Which images it gives depends on the labels
+alone, so the splits are the same on every machine and in every run. Problems made by code are drawn from a seed, none
+of them twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -26,11 +28,11 @@ class Images(Protocol):
 
     @property
     def labels(self) -> Tensor:
-        """The class of each image, (n,), long."""
+        """The class of each image, (n,), or of each of its positions, (n, …); long."""
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width, the same for every image."""
+    def image_shape(self) -> tuple[int, ...]:
+        """Channels and size, the same for every image: (c, h, w), or (c, n) of a line."""
 
     def batch(self, rows: Tensor) -> Tensor:
         """The images of these rows, (b, c, h, w), float in [0, 1]."""
@@ -39,17 +41,16 @@ class Images(Protocol):
 class Split(NamedTuple):
     """Images with their labels, in memory."""
 
-    images: Tensor   # (n, c, h, w), float in [0, 1], or uint8 in 0 … 255 (a quarter of the memory)
-    labels: Tensor   # (n,), long
+    images: Tensor   # (n, c, h, w), float in [0, 1], or uint8 in 0 … 255 (a quarter of the memory); a line is (n, c, n)
+    labels: Tensor   # (n,), or (n, …) with an answer at each position; long
 
     def __len__(self) -> int:
         return self.labels.shape[0]
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width."""
-        _, channels, height, width = self.images.shape
-        return channels, height, width
+    def image_shape(self) -> tuple[int, ...]:
+        """Channels and size."""
+        return tuple(self.images.shape[1:])
 
     def batch(self, rows: Tensor) -> Tensor:
         """The images of these rows, (b, c, h, w), float in [0, 1]."""
@@ -67,6 +68,7 @@ class DataSet(NamedTuple, Generic[Kind]):
     validation: Kind
     test: Kind
     classes: tuple[str, ...] = tuple("0123456789")   # the name of each class, in the order of the labels
+    beyond: Mapping[str, Any] = MappingProxyType({})  # more to report on: sizes that nothing is trained or chosen on
 
 
 def as_float(images: Tensor) -> Tensor:
@@ -96,6 +98,28 @@ def hold_out(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
         raise ValueError(f"{labels.size} training images are too few to hold out a tenth of each class for validation; "
                          "give each class at least 10.")
     return train, validation
+
+
+ROUNDS = 100    # in which problems that were drawn twice are drawn anew
+Maker = Callable[[int, int, np.random.Generator], Split]    # so many problems, each of that size
+
+
+def distinct(make: Maker, size: int, counts: tuple[int, ...], seed: int) -> list[Split]:
+    """Splits with so many problems that `make` draws from a seed; no problem is in two of them, or twice in one."""
+    random, total = np.random.default_rng(seed), sum(counts)
+    drawn = make(total, size, random)
+    for _ in range(ROUNDS):
+        known: dict[bytes, int] = {}
+        for row, image in enumerate(drawn.images.numpy()):
+            known.setdefault(image.tobytes(), row)
+        if len(known) >= total:
+            break
+        more = make(total - len(known), size, random)
+        drawn = Split(torch.cat([drawn.images, more.images]), torch.cat([drawn.labels, more.labels]))
+    else:
+        raise ValueError(f"{total} different problems of size {size} were not found; ask for fewer or for larger ones.")
+    rows = torch.tensor(list(known.values())[:total])
+    return [Split(drawn.images[part], drawn.labels[part]) for part in rows.split(list(counts))]
 
 
 def take(images: NDArray[np.float32] | NDArray[np.uint8], labels: NDArray[np.int64],

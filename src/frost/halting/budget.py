@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.float32]    # (n, t)
 Quality = NDArray[np.float64]   # (n, t): how good the answer is at that step, in [0, 1]
 SWEEPS = 4                      # over the steps; the one that is worth most is taken
-HALVINGS = 40                   # of an interval that holds the price of a step
+HALVINGS = 20                   # of an interval that holds the price of a step: to 2e-6 of a right answer
 Cut = Callable[[Values, NDArray[np.float64]], float]    # where to stop, from what stopping is worth more than going on
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
 from frost.halting.policy import Rule
 from frost.halting.sketch import KllSketch, rank_error
@@ -37,11 +36,12 @@ class Watch:
     """
 
     def __init__(self, calibration: Calibration, rule: Rule, alarm: float = 0.01, k: int = 512) -> None:
-        if rule.name != calibration.rule:
-            raise ValueError(f"the rule '{rule.name}' cannot be watched with a calibration of '{calibration.rule}'.")
+        if rule.name not in calibration.signals:
+            raise ValueError(f"the rule '{rule.name}' cannot be watched with a calibration of "
+                             f"{', '.join(calibration.signals)}.")
         self.alarm = alarm
-        reaches = stops_at(calibration.values, rule.thresholds)
-        self._then = [np.sort(calibration.values[reaches > step, step]) for step in range(calibration.depth)]
+        reaches, values = calibration.depths_of(rule), calibration.signals[rule.name]
+        self._then = [np.sort(values[reaches > step, step]) for step in range(calibration.depth)]
         self._now = [KllSketch(k=k) for _ in range(calibration.depth)]
 
     def see(self, steps: np.ndarray, values: np.ndarray) -> None:

@@ -13,6 +13,7 @@ Nothing is promised about images of another kind than the held-out ones. The pap
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -61,14 +62,14 @@ def chance_of_excess(lost: int, won: int, images: int, allowed: float, doubt: fl
     return min(1.0, max(chance(share) for share in (shares[worst], *around)) + doubt)
 
 
-def cheapest_safe(values: Values, quality: Quality, allowed: float, confidence: float, seed: int = 0,
-                  per_step: bool | None = None) -> tuple[float, ...]:
-    """The thresholds of the least depth that are certified to lose at most `allowed` (a share); +∞ if none are.
+def cheapest_safe(signals: Mapping[str, Values], quality: Quality, allowed: float, confidence: float,
+                  seed: int = 0) -> tuple[str, tuple[float, ...]]:
+    """A signal and the thresholds of least depth that are certified to lose at most `allowed` (a share); +∞ if none.
+
+    Which signal, with one threshold for all steps or one for each, is said by images that are not tested on.
 
     Args:
         confidence: the chance, over the draw of the held-out images, that the promise holds for fresh ones.
-        per_step: a threshold for each step, or one for all; None takes what promises less depth, on the images that
-            say which rules to try.
     """
     if not 0.0 < allowed < 1.0:
         raise ValueError(f"the loss allowed must lie between 0 and 100 points, got {100 * allowed:g}.")
@@ -78,28 +79,28 @@ def cheapest_safe(values: Values, quality: Quality, allowed: float, confidence: 
         raise ValueError("a certified loss needs a quality of 0 or 1, right or wrong, for each answer; this one has "
                          "values between. Calibrate with quality= a function that says yes or no.")
     is_right = quality > 0
-    order = np.random.default_rng(seed).permutation(len(values))
-    cut = max(1, int(FOR_RULES * len(values)))
+    order = np.random.default_rng(seed).permutation(len(quality))
+    cut = max(1, int(FOR_RULES * len(quality)))
     known, fresh = order[:cut], order[cut:]
+    signal, ladder = _ladder({name: values[known] for name, values in signals.items()}, quality[known], allowed)
     safe: tuple[float, ...] = (math.inf,)
     if not fresh.size:
-        return safe
-    last = is_right[fresh, -1]
-    for rule in _ladder(values[known], quality[known], allowed, per_step):
-        then = is_right[fresh, stops_at(values[fresh], rule) - 1]
+        return signal, safe
+    last, values = is_right[fresh, -1], signals[signal][fresh]
+    for rule in ladder:
+        then = is_right[fresh, stops_at(values, rule) - 1]
         lost, won = int((last & ~then).sum()), int((then & ~last).sum())
         if chance_of_excess(lost, won, len(fresh), allowed, DOUBT * (1 - confidence)) > 1 - confidence:
             break
         safe = rule
-    return safe
+    return signal, safe
 
 
-def _ladder(values: Values, quality: Quality, allowed: float, per_step: bool | None) -> list[tuple[float, ...]]:
-    """The rules to try, in the form that is asked for or promises less depth."""
-    ladders = [] if per_step else [pooled_ladder(values)]
-    if per_step is not False:
-        ladders.append(per_step_ladder(values, quality))
-    return min(ladders, key=lambda ladder: _least_depth(ladder, values, quality, allowed))
+def _ladder(signals: Mapping[str, Values], quality: Quality, allowed: float) -> tuple[str, list[tuple[float, ...]]]:
+    """The signal and the rules to try, in the form that promises least depth."""
+    ladders = [(name, ladder) for name, values in signals.items()
+               for ladder in (pooled_ladder(values), per_step_ladder(values, quality))]
+    return min(ladders, key=lambda found: _least_depth(found[1], signals[found[0]], quality, allowed))
 
 
 def _least_depth(ladder: list[tuple[float, ...]], values: Values, quality: Quality, allowed: float) -> float:

@@ -6,7 +6,7 @@ Ranks and sets only: the losses that use them are in `training.objective`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -18,14 +18,13 @@ RankBy = Literal["loss", "gain", "wins"]    # ℓ_{i,t};  ℓ_{i,t} − ℓ_{i,T
 class HaltingConfig:
     """How the halting score is supervised."""
 
+    RETIRED: ClassVar[dict[str, object]] = {"refit_by": "wins", "refit_pairs": "step", "refit_epochs": 6}
+
     objective: Literal["rank", "act", "ponder"] = "rank"   # what teaches the score: ranks (the paper), ACT, PonderNet
     ponder_weight: float = 0.01                        # ACT: price of a step; PonderNet: weight of the prior
     ponder_prior: float = 0.25                         # PonderNet: chance to halt at each step before anything is seen
     rank_by: RankBy = "loss"                           # the paper's; what is left to win; right answers to be won
-    refit: int = 0                                     # training images on which the score alone is taught in the end
-    refit_by: RankBy = "wins"                          # what is ranked then
-    refit_pairs: Literal["step", "all"] = "step"       # of the same step; of all, so that one threshold can serve all
-    refit_epochs: int = 6
+    refit: int = 0                                     # training inputs on which the score alone is taught in the end
     ranks: Literal["gathered", "local"] = "gathered"   # over the images of all processes, or of each by itself
     pairs: Literal["step", "all", "samples"] = "step"  # easy against hard of the same step; of all steps; whole images
     easy_fraction: float = 0.25                        # share of the ranked pairs that is called easy
@@ -38,7 +37,7 @@ class HaltingConfig:
     stop_gradient: bool = False                        # true isolates the backbone, as §4.3 says and §5.3 denies
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(HaltingConfig).items():
+        for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise ValueError(f"{name} is one of {', '.join(get_args(hint))}; got '{getattr(self, name)}'.")
         for name in ("easy_fraction", "hard_fraction"):
@@ -52,8 +51,6 @@ class HaltingConfig:
         if self.refit and self.objective != "rank":
             raise ValueError(f"refit teaches ranks and is for objective 'rank', got '{self.objective}'; set refit to "
                              "0.")
-        if self.refit_epochs < 1:
-            raise ValueError(f"refit_epochs must be at least 1, got {self.refit_epochs}; refit=0 leaves the score be.")
         for name in ("refit", "margin", "relative_weight", "anchoring_weight", "ponder_weight"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")

@@ -136,7 +136,7 @@ def _train_step(training: Training, batch: Ready, config: TrainConfig, halting: 
         own = (team.rank,) if team.size > 1 else ()
         torch.manual_seed(mixed_seed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
         with autocast(training.precision, device):
-            mine = _trajectory(model, batch.inputs, _depth_of(model, config, step), halting, config)
+            mine = _trajectory(model, batch.inputs, _depth_of(model, config, step, steps), halting, config)
     loss, whole = _loss(team, mine, batch, config, halting, task)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {batch.name}; "
@@ -164,9 +164,7 @@ def _loss(team: Team, mine: Trajectory, batch: Ready, config: TrainConfig, halti
     """The loss of the whole batch, differentiable in this process's samples, and the trajectories of all."""
     targets, part, mixed = batch.targets, batch.part, batch.mixed
     settings: dict[str, Any] = {"task": task, "label_smoothing": config.label_smoothing,
-                                "deep_supervision": config.deep_supervision,
-                                "growth": config.supervision_growth, "is_ranked": config.ranked_supervision,
-                                "among": config.ranked_among}
+                                "supervision": config.supervision}
     count, own = len(targets), part.stop - part.start
     whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
                           score_logits=team.whole(mine.score_logits[:own], count, part))
@@ -193,11 +191,13 @@ def _trajectory(model: IterativeModel, inputs: Inputs, depth: int, halting: Halt
                                score_logits=at_least_float32(trajectory.score_logits))
 
 
-def _depth_of(model: IterativeModel, config: TrainConfig, step: int) -> int:
-    """T, or a number of steps drawn for this batch."""
-    if not config.random_depth:
+def _depth_of(model: IterativeModel, config: TrainConfig, step: int, steps: int) -> int:
+    """T; or a number of refinement steps drawn for this batch; or one that grows to T as the training goes on."""
+    if not config.least_depth:
         return model.depth
-    least = min(config.random_depth, model.depth)
+    least = min(config.least_depth, model.depth)
+    if config.growing_depth:
+        return least + (step - 1) * (model.depth - least + 1) // steps
     return int(torch.randint(least, model.depth + 1, (), generator=generator_of(config.seed, 4, step)))
 
 

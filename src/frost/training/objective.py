@@ -14,9 +14,10 @@ from torch import Tensor
 from frost.core.task import CLASSES, Task
 from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
-from frost.halting.ranking import HaltingConfig, batch_time_ranks, easy_and_hard
+from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import score_of
 from frost.training.pondering import pondering_loss
+from frost.training.settings import Supervision
 
 
 class Objective(NamedTuple):
@@ -36,36 +37,27 @@ def step_losses(outputs: Tensor, labels: Tensor, label_smoothing: float = 0.0) -
     return CLASSES.losses(outputs, labels, label_smoothing)
 
 
-def task_loss(losses: Tensor) -> Tensor:
-    """The mean loss of the last step, (b, t) → scalar.
+def step_weights(depth: int, supervision: Supervision) -> Tensor:
+    """How much the loss of each step counts, (t,), in sum 1.
 
-    L_task = (1/B) Σ_i ℓ_{i,T}        (21)
+        last   w_t = 1 at t = T, else 0: the paper (21)
+        all    w_t = t / Σ_s s: every step answers for itself, later ones more
     """
-    return losses[:, -1].mean()
+    if supervision == "last":
+        return torch.cat([torch.zeros(depth - 1), torch.ones(1)])
+    steps = torch.arange(1, depth + 1, dtype=torch.float64)
+    return steps / steps.sum()
 
 
-def deep_loss(losses: Tensor, growth: float = 0.0, is_ranked: bool = False, quality: Tensor | None = None) -> Tensor:
-    """The loss of all steps, (b, t) → scalar: a mean in which step t weighs t^growth.
+def task_loss(losses: Tensor, supervision: Supervision = "last") -> Tensor:
+    """The loss of the task, (b, t) → scalar: that of the last step, or a mean over the steps.
 
-        Σ_{i,t} w_{i,t} ℓ_{i,t} / Σ_{i,t} w_{i,t},   w_{i,t} = (t/T)^g · m_{i,t}
-        m_{i,t} = 1, or with `is_ranked`  min(1, max(0, t + 1 − u_i T)),   u_i = min(1, (r_i − ½) / R)
-
-    r_i is the rank of ℓ_{i,T} in the batch; R is B or, where the `quality` (b, t) is given, the right answers at T.
-    The paper has no such loss. With growth 0 every step counts alike and the dynamics settle as soon as they can; the
-    larger it is, the more is left for late steps. Ranked, an image counts from step u_i T on: early steps answer for
-    easy images alone, and hard ones may take their time. That is what makes images differ in the depth they need, which
-    is all that adaptive depth can win by. With R = B, images that are only just won lie in the middle and are asked for
-    halfway; with R the number of right ones they come last, and the hardest B − R are asked for at T alone.
+        L_task = (1/B) Σ_i ℓ_{i,T}        (21)
+        L_task = (1/B) Σ_i Σ_t w_t ℓ_{i,t}     with every step supervised; the paper has none of that
     """
-    depth = losses.shape[1]
-    steps = torch.arange(1, depth + 1, device=losses.device, dtype=losses.dtype)
-    weights = ((steps / depth) ** growth).expand_as(losses)
-    if is_ranked:
-        among = len(losses) if quality is None else quality[:, -1].sum().clamp_min(1)
-        ranks = batch_time_ranks(losses[:, -1:].detach()).to(losses.dtype)                          # r, (b, 1)
-        share = ((ranks - 0.5) / among).clamp_max(1)                                                # u
-        weights = weights * (steps + 1 - share * depth).clamp(0, 1)
-    return (losses * weights).sum() / weights.sum()
+    if supervision == "last":
+        return losses[:, -1].mean()
+    return losses.mean(dim=0) @ step_weights(losses.shape[1], supervision).to(losses)
 
 
 def relative_loss(score_logits: Tensor, easy: Tensor, hard: Tensor, margin: float,
@@ -104,45 +96,39 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
 
 
 def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *, task: Task = CLASSES,
-              label_smoothing: float = 0.0, deep_supervision: float = 0.0, growth: float = 0.0, is_ranked: bool = False,
-              among: Literal["all", "right"] = "all", mixed: Mixed | None = None) -> Objective:
+              label_smoothing: float = 0.0, supervision: Supervision = "last",
+              mixed: Mixed | None = None) -> Objective:
     """Everything that is minimised.
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
-    With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three.
-    `deep_supervision` adds that weight times `deep_loss`; the paper has none. E and H use the plain loss, without
-    smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since it would be the mixing
-    that is ranked: E and H are empty and only the task and the loss of all steps are minimised, each image against both
-    of its labels.
+    With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three. E and H use
+    the plain loss, without smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since
+    it would be the mixing that is ranked: E and H are empty and only the task's loss is minimised, each image against
+    both of its labels.
     """
     if halting.stop_gradient and not trajectory.is_isolated:
         raise ValueError("halting.stop_gradient needs a trajectory whose score is isolated: "
                          "model(images, isolate_score=True).")
     losses = task.losses(trajectory.outputs, targets, label_smoothing)
-    needs_quality = halting.rank_by == "wins" or (is_ranked and among == "right")
-    quality = task.qualities(trajectory.outputs.detach(), targets) if needs_quality and mixed is None else None
     if mixed is None:
         plain = losses if label_smoothing == 0.0 else task.losses(trajectory.outputs, targets)
+        quality = task.qualities(trajectory.outputs.detach(), targets) if halting.rank_by == "wins" else None
         easy, hard = easy_and_hard(plain, halting, quality)
     else:
         theirs = task.losses(trajectory.outputs, mixed.partners, label_smoothing)
         losses = mixed.share * losses + (1 - mixed.share) * theirs
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
-        is_ranked = False
     nothing = losses.new_zeros(())
-    deep = deep_loss(losses, growth, is_ranked, quality if among == "right" else None) if deep_supervision else nothing
     if halting.objective != "rank":
         weighed, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
-        total = weighed + halting.ponder_weight * price + deep_supervision * deep
-        return Objective(total, weighed, nothing, nothing, easy, hard, price)
+        return Objective(weighed + halting.ponder_weight * price, weighed, nothing, nothing, easy, hard, price)
     across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
-    last = task_loss(losses)
+    found = task_loss(losses, supervision)
     relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
-    total = last + halting.relative_weight * relative + halting.anchoring_weight * anchoring
-    total = total + deep_supervision * deep
-    return Objective(total, last, relative, anchoring, easy, hard, nothing)
+    total = found + halting.relative_weight * relative + halting.anchoring_weight * anchoring
+    return Objective(total, found, relative, anchoring, easy, hard, nothing)
 
 
 def is_finite(loss: Objective) -> bool:

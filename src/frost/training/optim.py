@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 UNDECAYED = ("positions", "class_token")
-MUON_RATE = 120.0       # times the rate of AdamW: a move of each kernel relative to its own length
+MUON_RATE = 30.0        # times the rate of AdamW: a move of each kernel relative to its own length
 MUON_MOMENTUM = 0.6
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)    # of a polynomial that pulls singular values to 1 (Jordan et al., 2024)
 

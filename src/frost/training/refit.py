@@ -2,7 +2,8 @@
 
 While a model trains, its score runs after states that move, and what is kept in the end may be an average of many
 scores. With the weights frozen, what the score looks at is computed once for some training inputs and the score alone
-is fitted to it from where it stands: seconds, and no other weight changes. The paper has nothing like it.
+is fitted to it from where it stands, by the right answers that are still to be won (by losses where no quality is
+known): seconds, and no other weight changes. The paper has nothing like it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from frost.halting.score import LinearScore
 from frost.training.objective import anchoring_loss, relative_loss
 from frost.training.optim import learning_rate_at
 
-BATCH, RATE = 64, 3e-3
+BATCH, RATE, EPOCHS = 64, 3e-3, 6
 Report = Callable[[int, str], None]
 
 
@@ -41,7 +42,7 @@ class Seen(NamedTuple):
 
 def refit(model: IterativeModel, images: Images, halting: HaltingConfig, augment: Augmentation, seed: int,
           report: Report | None = None) -> None:
-    """Fit the score of a model in place to `halting.refit` of the images, by the fields `refit_…` of `halting`."""
+    """Fit the score of a model in place to `halting.refit` of the images."""
     rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[: halting.refit]
     plain = replace(augment, mix="none")    # mixed images have no rank
     refit_on(model, images_of(images, rows, plain, seed), halting, seed, report=report)
@@ -52,11 +53,9 @@ def refit_on(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], ha
     """The same for any batches of (inputs, targets), of which the first `halting.refit` inputs are taken."""
     if not model.has_score:
         raise ValueError("halting.refit teaches a halting score, and this model has none; set it to 0.")
-    if halting.refit_by == "wins" and (model.task if task is None else task).quality is None:
-        raise ValueError("halting.refit_by='wins' counts right answers, and no quality says which are; pass quality=… "
-                         "or a tolerance, or set refit_by to 'gain'.")
+    has_quality = (model.task if task is None else task).quality is not None
     seen = look(model, batches, halting.refit, task, report)
-    fit_score(score_of(model), seen, replace(halting, rank_by=halting.refit_by, pairs=halting.refit_pairs), seed)
+    fit_score(score_of(model), seen, replace(halting, rank_by="wins" if has_quality else "gain", pairs="step"), seed)
 
 
 def score_of(model: IterativeModel) -> LinearScore:
@@ -117,8 +116,8 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
     score.cpu().requires_grad_(True)    # averaged weights are frozen
     optimizer = torch.optim.AdamW(score.parameters(), lr=RATE)
     generator, count = torch.Generator().manual_seed(seed), len(seen.losses)
-    steps, step = halting.refit_epochs * math.ceil(count / BATCH), 0
-    for _ in range(halting.refit_epochs):
+    steps, step = EPOCHS * math.ceil(count / BATCH), 0
+    for _ in range(EPOCHS):
         for rows in torch.randperm(count, generator=generator).split(BATCH):
             step += 1
             for group in optimizer.param_groups:

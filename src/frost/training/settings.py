@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -11,12 +11,16 @@ from frost.config import check_fields
 from frost.core.precision import Device
 from frost.data.augment import Augmentation
 
+Supervision = Literal["last", "all"]
 LARGEST_BATCH = 2**16    # images: beyond it a typing mistake is likelier than a machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
     """How a model is trained."""
+
+    RETIRED: ClassVar[dict[str, object]] = {"deep_supervision": 0.0, "supervision_growth": 0.0,
+                                            "ranked_supervision": False, "ranked_among": "all"}
 
     epochs: int = 50
     batch: int = 64
@@ -26,11 +30,9 @@ class TrainConfig:
     warmup: float = 0.1             # share of all steps
     clip: float = 1.0               # largest gradient norm
     label_smoothing: float = 0.0
-    deep_supervision: float = 0.0   # weight of the mean loss over all steps; the paper has none (§5.1)
-    supervision_growth: float = 0.0 # in that mean step t weighs t^growth; large leaves more for late steps
-    ranked_supervision: bool = False   # in that mean an image counts from the step on that its loss's rank allows
-    ranked_among: Literal["all", "right"] = "all"   # that rank ÷ the images of the batch, or ÷ those right at T
+    supervision: Supervision = "last"   # the last step's loss (§5.1), or that of all steps, step t weighing t
     random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
+    growing_depth: int = 0          # steps at first, growing to T in equal parts of the training; 0 is always T
     average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
     augment: Augmentation = field(default_factory=Augmentation)
     device: Device = "auto"         # auto is a GPU if there is one
@@ -53,17 +55,23 @@ class TrainConfig:
         for name in ("learning_rate", "clip", "timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("weight_decay", "deep_supervision", "supervision_growth", "random_depth", "save_every", "seed",
-                     "workers"):
+        for name in ("weight_decay", "random_depth", "growing_depth", "save_every", "seed", "workers"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
         if self.seed >= 2**62:
             raise ValueError(f"seed must be below 2^62, got {self.seed}.")
+        if self.random_depth and self.growing_depth:
+            raise ValueError("random_depth and growing_depth exclude one another; set one of them to 0.")
         if self.compile and self.checkpointing:
             raise ValueError("compile and checkpointing exclude one another; set one of them to false.")
         for name in ("warmup", "label_smoothing", "average"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
+
+    @property
+    def least_depth(self) -> int:
+        """The fewest steps that a batch may take; 0 where all take T."""
+        return self.random_depth or self.growing_depth
 
 
 def generator_of(*numbers: int) -> torch.Generator:

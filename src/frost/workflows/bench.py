@@ -29,12 +29,13 @@ from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize
 from frost.core.trajectory import IterativeModel
-from frost.halting.budget import stops_at
-from frost.halting.calibration import Cost
+from frost.halting.calibration import Calibration, Cost
 from frost.report.tables import si, table
 from frost.runtime.engine import Engine, Executor, Request
 from frost.runtime.slots import Drain
 from frost.workflows.calibrate import command_for, cost_of
+from frost.workflows.clock import ClockPoint, clock_frontier
+from frost.workflows.clock import text as clock_text
 from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
 from frost.workflows.timing import NEVER, exit_test, full_rate
@@ -91,6 +92,7 @@ class Bench(NamedTuple):
     rows: list[Row]
     threads: int
     seconds: float
+    clock: list[ClockPoint]    # quality against images/s at the largest batch, for a run
 
 
 class Timed(NamedTuple):
@@ -111,7 +113,7 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
     for option, number, least, most in (("--rounds", rounds, 1, 10**6), ("--seed", seed, 0, 2**62 - 1),
                                         *(("--batch", batch, 1, LARGEST_BATCH) for batch in batches)):
         check_between(option, number, least, most)
-    model, config, draw, source = _subject(name, mean_depth, seed)
+    model, config, calibration, draw, source = _subject(name, mean_depth, seed)
     precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
     cost = cost_of(measure(model))
     rows: list[Row] = []
@@ -121,14 +123,30 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
             rows += _rows(str(name), model, config, cost, draw(_length(batch)), batch, precision, executors,
                           rounds, seed)
             report(number + 1, f"batch {batch}")
+    clock = _by_the_clock(model, calibration, config, cost, max(batches), precisions[0], rounds, seed)
     return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
                  exit_test(model, _images(config, batches[-1], seed), precisions[0]), _against_vanilla(rows),
-                 torch.get_num_threads(), time.monotonic() - started)
+                 torch.get_num_threads(), time.monotonic() - started, clock)
+
+
+def _by_the_clock(model: IterativeModel, calibration: Calibration | None, config: ModelConfig, cost: Cost, batch: int,
+                  precision: Precision, rounds: int, seed: int) -> list[ClockPoint]:
+    """The frontier of a run on this machine; none for a model without a calibration."""
+    if calibration is None:
+        return []
+    images = _images(config, batch, seed)
+
+    def timed(depths: NDArray[np.int64]) -> float:
+        engine = Engine(model, NEVER, "refill", batch, precision=precision)
+        return len(depths) / _timed(engine, images, depths, cost).seconds
+
+    return clock_frontier(model, calibration, images, precision, rounds, _length(batch), seed, timed)
 
 
 def _subject(name: Path | str, mean_depth: float | None,
-             seed: int) -> tuple[IterativeModel, ModelConfig, Callable[[int], NDArray[np.int64]], str]:
-    """The model, its configuration, and a way to draw depths."""
+             seed: int) -> tuple[IterativeModel, ModelConfig, Calibration | None, Callable[[int], NDArray[np.int64]],
+                                 str]:
+    """The model, its configuration, its calibration if it is a run, and a way to draw depths."""
     generator = np.random.default_rng(seed)
     if Path(name).exists() or str(name) in pretrained():
         run = load(name, device="auto")
@@ -139,18 +157,19 @@ def _subject(name: Path | str, mean_depth: float | None,
         if run.calibration is None:
             raise ValueError(f"{run.path} has no calibration to draw depths from; make one: {command_for(run.path)}")
         rule = run.calibration.at_mean_depth(run.model.depth / 2 if mean_depth is None else mean_depth)
-        taken = stops_at(run.calibration.values, rule.thresholds)
+        taken = run.calibration.depths_of(rule)
         found = np.bincount(taken, minlength=run.model.depth + 1)[1:] / len(taken)
-        return run.model, config, lambda count: in_shares(found, count, generator), "the run's calibration"
+        return (run.model, config, run.calibration, lambda count: in_shares(found, count, generator),
+                "the run's calibration")
     config = named(str(name))
     if config.architecture not in ("frost", "basic-ssm", "recurrent"):
         raise ValueError(f"{name} has weights of its own for each step and is always run as the baseline; bench "
                          f"frost-{str(name).split('-', 1)[1]}.")
-    mean, deviation = (config.depth * part for part in DEPTHS[config.backbone])
+    mean, deviation = (config.depth * part for part in DEPTHS.get(config.backbone, DEPTHS["resnet"]))
     mean = mean if mean_depth is None else mean_depth
     shares = normal_depths(mean, deviation, config.depth)
     model = build(config, seed=seed).to(resolve_device("auto")).eval()
-    return (model, config, lambda count: in_shares(shares, count, generator),
+    return (model, config, None, lambda count: in_shares(shares, count, generator),
             f"normal, {mean:.2f} ± {deviation:.2f} of {config.depth}")
 
 
@@ -160,8 +179,7 @@ def _length(batch: int) -> int:
 
 
 def _images(config: ModelConfig, count: int, seed: int) -> Tensor:
-    return torch.rand(count, config.image_channels, config.image_size, config.image_size,
-                      generator=torch.Generator().manual_seed(seed))
+    return torch.rand(count, *config.input_shape, generator=torch.Generator().manual_seed(seed))
 
 
 def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
@@ -242,7 +260,8 @@ def _against_vanilla(rows: list[Row]) -> list[Row]:
 
 def as_json(result: Bench) -> dict[str, Any]:
     """One object, times in seconds."""
-    return {**result._asdict(), "rows": [row._asdict() for row in result.rows]}
+    return {**result._asdict(), "rows": [row._asdict() for row in result.rows],
+            "clock": [point._asdict() for point in result.clock]}
 
 
 def text(result: Bench) -> str:
@@ -257,4 +276,5 @@ def text(result: Bench) -> str:
     return "\n".join([
         f"{result.model} · depth {result.depth} · depths from {result.depths}: {result.mean_depth:.2f} ± "
         f"{result.deviation:.2f} · {result.threads} threads", "", table(header, body), "",
+        *([clock_text(result.clock, max(row.batch for row in result.rows)), ""] if result.clock else []),
         f"The exit test takes {100 * result.exit_test:.1f} % of a step. Measured in {result.seconds:.0f} s."])

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from frost.analysis.ceiling import FEATURES, ceiling_signal
 from frost.analysis.halting import HaltingRow, halting_table
 from frost.analysis.rules import (
-    PER_STEP,
     Comparison,
     Depths,
     Interval,
@@ -29,15 +30,17 @@ from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import Images
+from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
+from frost.halting.choice import PER_STEP, gain_of
 from frost.report.tables import percent, table
-from frost.workflows.calibrate import FRACTIONS, check_trained_for, prefers_per_step, trained_by
+from frost.workflows.calibrate import FRACTIONS, check_trained_for, trained_by
 from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training
-EACH_STEP = ("confidence", "margin")    # of these, also with a threshold for each step
-CEILING = "ceiling"
+EACH_STEP = ("confidence", "margin", "entropy")    # of these, also with a threshold for each step
+CEILING, CHOSEN = "ceiling", "chosen"
 MATCHED = 0.01    # of T: how near a mean depth must be to the one that was asked for
 
 
@@ -59,6 +62,7 @@ class Compared(NamedTuple):
     distances: dict[str, float]          # to the agreement oracle, at its mean depth
     oracle: Oracles
     versus: list[Versus]
+    chosen: dict[float, str]             # by fraction, the form that the run's calibration uses there
 
 
 def policies_of(run: Run) -> list[str]:
@@ -92,11 +96,24 @@ def compared(run: Run, held_out: Images, measured: Images, policies: Sequence[st
         now.signals[CEILING] = ceiling_signal(now)
         at_fraction += [judge(CEILING, fraction, _ceiling_depths(now, fraction), now)
                         for fraction in FRACTIONS]
+    forms = _chosen_forms(run, now)
+    at_fraction += [judge(CHOSEN, fraction, depths, now) for fraction, (_, depths) in forms.items()]
     rows = {name: _quantile_rows(run, name, then, now, quantiles) for name in policies
             if not name.endswith(PER_STEP) and name != "fixed"}
     return Compared(rows, at_fraction, {name: area(name, then, now) for name in policies},
                     {name: distance_to_oracle(name, then, now) for name in policies}, oracles(now),
-                    _versus(run, policies, then, now))
+                    _versus(run, policies, then, now), {fraction: form for fraction, (form, _) in forms.items()})
+
+
+def _chosen_forms(run: Run, now: Traces) -> dict[float, tuple[str, Depths]]:
+    """What the run's own calibration uses at each fraction, and where each input stops under it."""
+    ours, found = run.calibration, {}
+    if ours is None or not ours.choices or not set(ours.signals) <= set(now.signals):
+        return {}
+    for fraction, form, rule in ours.choices_at(FRACTIONS):
+        values = now.signals[rule.name].numpy().astype(np.float32)
+        found[fraction] = form, stops_at(values, rule.thresholds)
+    return found
 
 
 def _ceiling_depths(now: Traces, fraction: float) -> Depths:
@@ -110,6 +127,7 @@ def as_json(result: Compared, depth: int) -> dict[str, Any]:
         "at_fraction": [{"policy": row.policy, "fraction": row.fraction, "mean_depth": row.mean_depth,
                          "accuracy": row.accuracy.value, "low": row.accuracy.low, "high": row.accuracy.high,
                          "gain": row.gain.value, "gain_low": row.gain.low, "gain_high": row.gain.high,
+                         "form": result.chosen.get(row.fraction, "") if row.policy == CHOSEN else row.policy,
                          "is_matched": abs(row.mean_depth - row.fraction * depth) <= MATCHED * depth}
                         for row in result.at_fraction],
         "area": result.areas, "distance_to_oracle": result.distances, "oracle": result.oracle._asdict(),
@@ -119,7 +137,10 @@ def as_json(result: Compared, depth: int) -> dict[str, Any]:
 
 def text(result: Compared, depth: int) -> str:
     """The same for a person."""
-    body = [[row.policy, f"{row.fraction:.2f}", f"{row.mean_depth:.2f}", percent(row.accuracy.value),
+    def named(row: Comparison) -> str:
+        return f"{CHOSEN}: {result.chosen[row.fraction]}" if row.policy == CHOSEN else row.policy
+
+    body = [[named(row), f"{row.fraction:.2f}", f"{row.mean_depth:.2f}", percent(row.accuracy.value),
              f"{100 * row.gain.value:+.2f}", f"[{100 * row.gain.low:+.2f}, {100 * row.gain.high:+.2f}]",
              f"{100 * result.areas[row.policy]:.2f}" if row.policy in result.areas else "",
              f"{100 * result.distances[row.policy]:+.2f}" if row.policy in result.distances else ""]
@@ -132,7 +153,8 @@ def text(result: Compared, depth: int) -> str:
         table(["policy", "of T", "mean depth", "accuracy", "gain", "95 % interval", "area", "to oracle"], body), "",
         "gain: points above stopping every image at the same mean depth; intervals by paired bootstrap. area: mean",
         "accuracy over all mean depths. to oracle: points lost against the agreement oracle at its mean depth.",
-        "ceiling: a classifier fitted to labels of this split; nobody can ship it.",
+        "chosen: what the run's calibration uses there. ceiling: a classifier fitted to labels of this split; nobody",
+        "can ship it.",
         f"Oracles: the class no longer changes after step {oracle.agreement_depth:.2f} of {depth} in the mean "
         f"({percent(oracle.agreement_accuracy)}); the first right step, {oracle.label_depth:.2f}, would give "
         f"{percent(oracle.label_accuracy)}.", *lines])
@@ -154,12 +176,14 @@ def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> lis
     theirs = [name for name in policies if name.removesuffix(PER_STEP) in SIMPLE]
     if not ours or not theirs:
         return []
-    learned = trained_by(run) + (PER_STEP if prefers_per_step(then, trained_by(run)) else "")
-    learned = learned if learned in ours else ours[0]
     lines = []
     for fraction in FRACTIONS:
         wish = max(1.0, fraction * now.depth)
-        simple = max(theirs, key=lambda name: judge(name, fraction, depths_of(name, then, then, wish), then).gain.value)
+
+        def then_gained(name: str, wish: float = wish) -> float:
+            return gain_of(depths_of(name, then, then, wish), then.quality.numpy()).value
+
+        learned, simple = max(ours, key=then_gained), max(theirs, key=then_gained)
         first, second = depths_of(learned, then, now, wish), depths_of(simple, then, now, wish)
         lines.append(Versus(fraction, learned, simple, paired_difference(first, second, now)))
     return lines

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from frost.checkpoint import Run
 from frost.config import from_dict
-from frost.data.catalogue import NAMES, load
+from frost.data.catalogue import NAMES, PROBLEMS, load
 from frost.data.splits import DataSet, Images
 from frost.workflows.progress import Report, progress
 from frost.zoo.registry import ModelConfig
@@ -33,13 +33,22 @@ def open_data(name: str, folder: Path | None, image_size: int, download: bool = 
 
 def check_fits(model: ModelConfig, data: DataSet[Images]) -> None:
     """Refuse a model that cannot take these images, naming the settings that would make it fit."""
-    channels, height, width = data.train.image_shape
-    for name, ours, theirs in (("image_size", model.image_size, height), ("image_size", model.image_size, width),
+    channels, *sides = data.train.image_shape
+    dimensions = len(model.input_shape) - 1
+    if dimensions != len(sides):
+        raise ValueError(f"model.backbone is {model.backbone}, for inputs with {dimensions} dimension(s), but those of "
+                         f"{data.name} have {len(sides)}.")
+    for name, ours, theirs in (*(("image_size", model.image_size, side) for side in sides),
                                ("image_channels", model.image_channels, channels),
                                ("classes", model.classes, len(data.classes))):
         if ours != theirs:
             raise ValueError(f"model.{name} is {ours}, but {data.name} has {theirs}; "
                              f"--set model.{name}={theirs} makes it fit.")
+
+
+def words_of(data: str) -> tuple[str, str]:
+    """What quality is called for a data set, and what its inputs are."""
+    return ("solved", "problems") if data in PROBLEMS else ("accuracy", "images")
 
 
 def batches_of(images: Images, batch: int = 256) -> Iterator[Tensor]:
@@ -61,7 +70,7 @@ def data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:
         raise ValueError(f"{run.path / 'config.json'} must name the data set that the model was trained on, one of "
                          f"{', '.join(NAMES)}; it has data = {name!r}.")
     data = open_data(name, folder, model.image_size, download)
-    ours, theirs = (model.image_channels, model.image_size, model.image_size), data.test.image_shape
+    ours, theirs = model.input_shape, data.test.image_shape
     if ours != theirs:
         raise ValueError(f"{run.path} takes images of {'×'.join(map(str, ours))}, but {name} has "
                          f"{'×'.join(map(str, theirs))}; name the data it was trained on with --data DIR.")

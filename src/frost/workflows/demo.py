@@ -1,7 +1,7 @@
-"""`frost demo`: the whole story on data that comes with the package.
+"""`frost demo [addition|mazes|digits]`: the whole story on data that comes with the package.
 
-Trains a small FROST, calibrates it on images that were neither trained on nor are tested on, and shows what halting
-buys, beside the paper's Table 2 and the fixed-depth line.
+Trains a small FROST, calibrates it on inputs that were neither trained on nor are tested on, and shows what adaptive
+depth buys over fixed depth: at budgets for problems, at the quantiles of the paper's Table 2 for digits.
 """
 
 from __future__ import annotations
@@ -15,35 +15,49 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from frost.analysis.halting import HaltingRow, halt, halting_table, settling_order, standard_error
+from frost.analysis.halting import (
+    BudgetRow,
+    HaltingRow,
+    budget_table,
+    halt,
+    halting_table,
+    settling_order,
+    standard_error,
+)
 from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
 from frost.analysis.traces import Traces
-from frost.checkpoint import check_destination, save, weights_hash
+from frost.checkpoint import check_destination, load, pretrained, save, weights_hash
 from frost.config import to_dict
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.data.digits import load_digits
-from frost.data.splits import DataSet, Split
+from frost.data.catalogue import BUNDLED, PROBLEMS
+from frost.data.splits import Split
 from frost.halting.calibration import Calibration
+from frost.halting.policy import first_passage
 from frost.halting.signals import SIGNALS, along
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
+from frost.report.pictures.problems import Sharpening, problem_figure
 from frost.report.tables import percent, table
 from frost.training.evaluate import run_frozen
-from frost.training.loop import StepRecord, fit
+from frost.training.loop import StepRecord, Training, go_on
 from frost.training.refit import refit
-from frost.workflows.calibrate import gather
+from frost.workflows.calibrate import candidates, gather
+from frost.workflows.dataset import check_fits
 from frost.workflows.progress import progress
 from frost.workflows.steprecord import check_finite, line_of
 from frost.zoo.registry import build
 
-STRIP = 10   # images in each row of the picture
+STRIP = 10                               # images in each row of the picture of digits
+STEPS = tuple(range(1, 13))              # at which the picture shows mazes
+SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.75, 1.0)    # of full depth, that the table of problems shows
 
 
 class DemoResult(NamedTuple):
     """What the demo measured."""
 
     rows: list[HaltingRow]
+    budgets: list[BudgetRow]
     per_step_accuracy: list[float]
     test_images: int
     seconds: float
@@ -54,7 +68,9 @@ class DemoResult(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The same numbers as the table."""
-        return {"rows": [row._asdict() for row in self.rows], "seconds": self.seconds,
+        return {"rows": [row._asdict() for row in self.rows], "data": self.config.data,
+                "budgets": [{**row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy}
+                            for row in self.budgets], "seconds": self.seconds,
                 "per_step_accuracy": self.per_step_accuracy, "test_images": self.test_images,
                 "depth": self.config.model.depth, "rule": self.config.model.rule, "seed": self.config.train.seed,
                 "scale": self.scale, "lipschitz": self.lipschitz, "out": str(self.out),
@@ -65,25 +81,33 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     """Train, calibrate, measure, write the run and its picture."""
     started = time.monotonic()
     check_destination(out)
-    if config.data != "digits":
-        raise ValueError(f"the demo is about digits, got data={config.data}; use frost train for other data.")
-    data = load_digits()
-    _check_fits(config, data)
+    if config.data not in BUNDLED:
+        raise ValueError(f"the demo is about data that come with the package, {', '.join(BUNDLED)}; got "
+                         f"data={config.data}; use frost train for other data.")
+    if config.data in PROBLEMS and config.halting.calibrate != "held-out":
+        raise ValueError(f"the demo of {config.data} compares stopping rules on held-out problems; halting.calibrate "
+                         f"must be held-out, got {config.halting.calibrate}.")
+    data = BUNDLED[config.data]()
+    check_fits(config.model, data)
     model = build(config.model, seed=config.train.seed)
-    records, last_epoch = train_with_bar(model, data.train, config)
+    records, last_epoch, model = train_with_bar(model, data.train, config)
     if config.halting.refit:
         refit(model, data.train, config.halting, config.train.augment, config.train.seed)
     if config.halting.calibrate == "held-out":
-        calibration = gather(model.eval(), data.validation, config.halting.objective)
+        calibration = gather(model.eval(), data.validation, candidates(model, config.halting.objective))
     else:
+        assert last_epoch is not None, "refused by RunConfig"
         calibration = Calibration.gather(last_epoch, weights_hash=weights_hash(model))
     trajectory = run_frozen(model, data.test.images)
-    signal = along(SIGNALS[calibration.rule], trajectory.outputs, trajectory.score_logits)
-    quality = Traces.of(trajectory.outputs, data.test.labels, {}).quality
-    rows, per_step = halting_table(quality, signal, calibration), quality.mean(dim=0).tolist()
+    signals = {name: along(SIGNALS[name], trajectory.outputs, trajectory.score_logits) for name in calibration.signals}
+    quality = Traces.of(trajectory.outputs, data.test.labels, {}, model.task).quality
+    rows, per_step = halting_table(quality, signals[calibration.rule], calibration), quality.mean(dim=0).tolist()
+    budgets = [] if calibration.quality is None else budget_table(quality, signals, calibration, SHARES)
     scale, lipschitz = (model.scale.value.item(), model.lipschitz) if isinstance(model, Frost) else (None, None)
-    result = DemoResult(rows, per_step, len(data.test), time.monotonic() - started, scale, lipschitz, config, out)
-    picture = _picture(result, trajectory, data.test, calibration)
+    result = DemoResult(rows, budgets, per_step, len(data.test), time.monotonic() - started, scale, lipschitz, config,
+                        out)
+    picture = (_picture(result, trajectory, data.test, calibration) if config.data == "digits" else
+               _problem_picture(result))
     numbers = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
     logbook = "".join(json.dumps(record._asdict(), allow_nan=False) + "\n" for record in records)
     save(out, model, to_dict(config), calibration,
@@ -91,26 +115,49 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
     return result
 
 
-def train_with_bar(model: IterativeModel, data: Split, config: RunConfig) -> tuple[list[StepRecord], Tensor]:
-    """Train in place, with a progress bar; a record a step, and the score logits of the last epoch, (n, t)."""
+def train_with_bar(model: IterativeModel, data: Split,
+                   config: RunConfig) -> tuple[list[StepRecord], Tensor | None, IterativeModel]:
+    """Train with a progress bar: a record a step, the score logits of the last epoch, (n, t), and what is kept."""
+    training = Training.begin(model, config.train)
     batches = -(-len(data) // config.train.batch)
     records: list[StepRecord] = []
     seen: list[Tensor] = []
 
     def watch(epoch: int, trajectory: Trajectory) -> None:
-        if epoch == config.train.epochs:
+        if epoch == config.train.epochs and not config.train.least_depth:
             seen.append(trajectory.score_logits)
 
     with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
-        for record in fit(model, data, config.train, config.halting, watch):
+        for record in go_on(training, data, config.train, config.halting, watch):
             check_finite(record, config.train.learning_rate)
             records.append(record)
             report(record.step, line_of(record))
-    return records, torch.cat(seen)
+    return records, torch.cat(seen) if seen else None, training.result
 
 
 def text(result: DemoResult) -> str:
     """The demo's answer for a person."""
+    return _digits_text(result) if result.config.data == "digits" else _problems_text(result)
+
+
+def _problems_text(result: DemoResult) -> str:
+    depth, count = result.config.model.depth, result.test_images
+    body = [[f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / depth:.0f} %", row.form,
+             f"{percent(row.accuracy)} ±{100 * standard_error(row.accuracy, count):.2f}",
+             percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
+            for row in result.budgets]
+    best = max(result.budgets, key=lambda row: row.accuracy - row.fixed_depth_accuracy)
+    return "\n".join([
+        _title(result), "",
+        table(["mean depth", "of T", "stops by", "solved", "fixed depth", "gain"], body), "",
+        f"With {best.mean_depth:.2f} steps a problem in the mean, adaptive depth solves {percent(best.accuracy)}; "
+        f"stopping every problem there solves {percent(best.fixed_depth_accuracy)}.",
+        "solved: every position of the answer is right. fixed depth: every problem stops at the same mean depth.",
+        f"Trained and measured in {result.seconds:.0f} s. Written: {result.out} (weights, calibration, halting.json, "
+        "logbook.jsonl, demo.png)."])
+
+
+def _digits_text(result: DemoResult) -> str:
     count, depth = result.test_images, result.config.model.depth
     body = [[f"{row.quantile:.3f}", "never" if row.threshold is None else f"{row.threshold:.3f}",
              f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / depth:.0f} %",
@@ -144,17 +191,9 @@ def text(result: DemoResult) -> str:
 def _title(result: DemoResult) -> str:
     model, seed = result.config.model, result.config.train.seed
     frost = "" if result.scale is None else f", rule {model.rule}, λ = {result.scale:.3f}"
-    return f"digits test · {result.test_images} images · {model.architecture}, depth {model.depth}{frost}, seed {seed}"
-
-
-def _check_fits(config: RunConfig, data: DataSet) -> None:
-    _, channels, height, _ = data.train.images.shape
-    model = config.model
-    if (model.image_channels, model.image_size) != (channels, height):
-        raise ValueError(f"digits are {channels}×{height}×{height} images, but the model is set to "
-                         f"{model.image_channels}×{model.image_size}×{model.image_size}.")
-    if model.classes < int(data.train.labels.max()) + 1:
-        raise ValueError(f"digits have 10 classes, but model.classes is {model.classes}.")
+    what = "images" if result.config.data == "digits" else "problems"
+    return (f"{result.config.data} test · {result.test_images:,} {what} · {model.architecture}, depth "
+            f"{model.depth}{frost}, seed {seed}")
 
 
 def _picture(result: DemoResult, trajectory: Trajectory, test: Split, calibration: Calibration) -> bytes:
@@ -174,3 +213,34 @@ def _picture(result: DemoResult, trajectory: Trajectory, test: Split, calibratio
         curve(steps, result.per_step_accuracy), [row.quantile for row in result.rows],
         stopped(order[:STRIP]), stopped(torch.flip(order, (0,))[:STRIP]),
         f"digits · {result.test_images} test images · T = {trajectory.depth} · seed {result.config.train.seed}")
+
+
+def _problem_picture(result: DemoResult) -> bytes:
+    """The curves of this demo, and mazes of the run that comes with the package."""
+    def curve(depths: Sequence[float], qualities: Sequence[float]) -> Curve:
+        return Curve(depths, qualities, [standard_error(quality, result.test_images) for quality in qualities])
+
+    config, rows = result.config, result.budgets
+    steps = list(range(1, config.model.depth + 1))
+    mazes = _mazes()
+    return problem_figure(
+        curve([row.mean_depth for row in rows], [row.accuracy for row in rows]), curve(steps, result.per_step_accuracy),
+        [("an easy maze", mazes[0]), ("a middling one", mazes[1]), ("a hard one", mazes[2])], STEPS,
+        f"{config.data} · {result.test_images:,} test problems · T = {config.model.depth} · seed {config.train.seed}",
+        "The run `mazes`: how likely each cell is on the way, step by step, and where each maze stopped")
+
+
+def _mazes() -> list[Sharpening]:
+    """Three test mazes of the pretrained run that stop early, halfway and late, with their answers at every step."""
+    run, test = load(pretrained()["mazes"]), BUNDLED["mazes"]().test
+    assert run.calibration is not None
+    count = 400
+    rule = run.calibration.at_mean_depth(0.35 * run.model.depth)
+    trajectory = run_frozen(run.model, test.images[:count])
+    depths = first_passage(rule.stops(along(rule.signal, trajectory.outputs, trajectory.score_logits)))
+    chances = trajectory.outputs.softmax(dim=-1)[..., 1]
+    order = torch.argsort(depths, stable=True)
+    within = order[depths[order] <= STEPS[-1]]
+    shown = [int(within[place]) for place in (len(within) // 50, len(within) // 2, len(within) - 1)]
+    return [Sharpening(test.images[i].numpy(), chances[i].numpy(), int(depths[i]),
+                       bool((trajectory.outputs[i, depths[i] - 1].argmax(-1) == test.labels[i]).all())) for i in shown]

@@ -20,7 +20,7 @@ from frost.report.tables import percent, si, table
 from frost.workflows.calibrate import command_for
 from frost.workflows.evaluate import shown
 from frost.workflows.runfolder import ORIGIN
-from frost.zoo.registry import ModelConfig, build, named, names
+from frost.zoo.registry import DIMENSIONS, ModelConfig, build, named, names
 
 NOTE = "A multiply-add is 2 FLOPs; the head is C, D and the score."
 
@@ -99,8 +99,8 @@ def run_json(facts: RunFacts) -> dict[str, Any]:
     """One object; `calibration` is None if there is none, and so is what nobody wrote down."""
     ours, origin = facts.calibration, facts.origin
     calibration = None if ours is None else {
-        "policy": ours.rule, "images": len(ours.values), "dropped": ours.dropped,
-        "per_step_thresholds": ours.per_step_thresholds, "knows_right_answers": ours.quality is not None}
+        "policy": ours.rule, "images": ours.inputs, "dropped": ours.dropped,
+        "choices": [choice._asdict() for choice in ours.choices], "knows_right_answers": ours.quality is not None}
     config = facts.config
     return {"run": facts.run, "path": str(facts.path), **facts.complexity._asdict(), "recipe": facts.recipe,
             "data": facts.data, "architecture": config.architecture, "backbone": config.backbone, "rule": config.rule,
@@ -128,13 +128,14 @@ def _calibrated(facts: RunFacts) -> str:
     ours = facts.calibration
     if ours is None:
         return f"Not calibrated; to do so: {command_for(facts.path)}"
-    form = "a threshold for each step" if ours.per_step_thresholds else "one threshold for all steps"
-    return f"Calibrated for rule {ours.rule} on {len(ours.values):,} held-out images, with {form}."
+    forms = list(dict.fromkeys(choice.form for choice in ours.choices)) or [ours.rule]
+    return f"Calibrated on {ours.inputs:,} held-out images, to stop by {', '.join(forms)}, whichever won at a budget."
 
 
 def _title(name: str, config: ModelConfig) -> str:
     rule = f", rule {config.rule}, H = {config.hurst:g}" if config.architecture == "frost" else ""
-    return (f"{name} · {config.image_channels}×{config.image_size}×{config.image_size} images · "
+    things = "problems" if config.backbone in DIMENSIONS else "images"
+    return (f"{name} · {'×'.join(map(str, config.input_shape))} {things} · "
             f"{config.classes} classes · depth {config.depth}{rule}")
 
 

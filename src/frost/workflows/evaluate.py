@@ -19,17 +19,28 @@ from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load, weights_hash
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
+from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
-from frost.workflows import compare
+from frost.workflows import compare, frontier
 from frost.workflows.calibrate import command_for
 from frost.workflows.compare import Compared, compared
 from frost.workflows.compare import chosen as chosen_policies
-from frost.workflows.dataset import data_of, labelled
+from frost.workflows.dataset import data_of, labelled, words_of
+from frost.workflows.frontier import Frontiers
 from frost.workflows.progress import progress
 
 Part = Literal["test", "validation"]
+MORE_STEPS = (1, 2, 4)    # times T, for problems whose size is free
+
+
+class BeyondRow(NamedTuple):
+    """Quality at some numbers of steps, for a size that may be larger than those trained on."""
+
+    size: str
+    inputs: int
+    quality: dict[int, float]         # by the number of steps
 
 
 class Evaluation(NamedTuple):
@@ -47,25 +58,26 @@ class Evaluation(NamedTuple):
     rule: str = "rank"                # whose quantiles the rows are
     budgets: Sequence[BudgetRow] = () # the run's own rule at shares of full depth
     compared: Compared | None = None  # with other stopping rules, if asked for
+    beyond: Sequence[BeyondRow] = ()  # problems larger than those trained on, and more steps than T
+    frontiers: Frontiers | None = None    # quality against cost, if asked for
 
 
 class Frontier(NamedTuple):
     """Adaptive and fixed depth of a model at a few budgets."""
 
-    rule: str                     # whose thresholds they are
     rows: list[BudgetRow]         # accuracy is the mean quality
     missing: list[float]          # shares of full depth that no threshold of the rule gives
     per_step: list[float]         # quality when every input stops after step 1, 2, …
     inputs: int
 
     def __str__(self) -> str:
-        rows = [[f"{row.mean_depth:.2f}", f"{percent(row.accuracy)} "
+        rows = [[f"{row.mean_depth:.2f}", row.form, f"{percent(row.accuracy)} "
                  f"±{100 * standard_error(row.accuracy, self.inputs):.2f}", percent(row.fixed_depth_accuracy),
                  f"{round(100 * (row.accuracy - row.fixed_depth_accuracy), 2) + 0.0:+.2f}"] for row in self.rows]
         shares = ", ".join(f"{100 * share:.0f} %" for share in self.missing)
-        notes = [f"No threshold of '{self.rule}' gives {shares} of full depth."] if self.missing else []
-        return "\n".join([f"{self.inputs:,} inputs · depth {len(self.per_step)} · rule {self.rule}", "",
-                          table(["mean depth", "adaptive", "fixed depth", "gain"], rows), *notes])
+        notes = [f"No threshold gives {shares} of full depth."] if self.missing else []
+        return "\n".join([f"{self.inputs:,} inputs · depth {len(self.per_step)}", "",
+                          table(["mean depth", "rule", "adaptive", "fixed depth", "gain"], rows), *notes])
 
 
 def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibration | None = None, *,
@@ -91,15 +103,16 @@ def evaluate(model: IterativeModel, data: Iterable[Any], calibration: Calibratio
     if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
         raise ValueError(f"fractions are shares of full depth, above 0 and at most 1, got {list(fractions)}.")
     with evaluating(model):
-        traces = trace(model, data, [calibration.rule], model.judged_by(quality))
-    rows = budget_table(traces.quality, traces.signals[calibration.rule], calibration, fractions)
+        traces = trace(model, data, list(calibration.signals), model.judged_by(quality))
+    rows = budget_table(traces.quality, traces.signals, calibration, fractions)
     reached = {row.fraction for row in rows}
     missing = [share for share in fractions if share not in reached]
-    return Frontier(calibration.rule, rows, missing, traces.quality.mean(dim=0).tolist(), traces.inputs)
+    return Frontier(rows, missing, traces.quality.mean(dim=0).tolist(), traces.inputs)
 
 
 def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantiles: Sequence[float] | None = None,
-             split: Part = "test", download: bool = False, policies: Sequence[str] | None = None) -> Evaluation:
+             split: Part = "test", download: bool = False, policies: Sequence[str] | None = None,
+             others: Sequence[str] | None = None, figure: Path | None = None) -> Evaluation:
     """Measure a run on a split of the data set that it was trained on.
 
     Args:
@@ -107,6 +120,8 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
         data_folder: where the data set lies; None is the cache folder.
         quantiles: one row each; None is the eight of Table 2, or full depth alone for a run without calibration.
         policies: stopping rules to compare at equal mean depth; `all` is all that the run can answer.
+        others: runs whose frontiers are shown beside this one's; empty for its own alone, None for none.
+        figure: where the frontier is drawn.
     """
     started = time.monotonic()
     if split not in get_args(Part):
@@ -116,20 +131,25 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     for quantile in asked:
         rule_at(run, quantile)    # refuses now, not after minutes of measuring
     names = None if policies is None else chosen_policies(run, policies)
+    name = shown(run_path, run)
+    beside = None if others is None else frontier.opened(name, run, others, figure)
     data = data_of(run, data_folder, download)
     chosen = data.test if split == "test" else data.validation
     rule = "rank" if run.calibration is None else run.calibration.rule
+    signals = [rule] if run.calibration is None else list(run.calibration.signals)
     with progress("evaluating", len(chosen)) as report:
-        traces = trace(run.model, labelled(chosen), [rule], report=report)
+        traces = trace(run.model, labelled(chosen), signals, report=report)
     if not traces.is_finite or bool(torch.isnan(traces.signals[rule]).any()):
         raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
                          "smaller train.learning_rate.")
     rows = _rows(run, traces, asked)
-    others = None if names is None else compared(run, data.validation, chosen, names, asked)
+    rivals = None if names is None else compared(run, data.validation, chosen, names, asked)
     per_step = traces.quality.mean(dim=0).tolist()
-    return Evaluation(shown(run_path, run), data.name, split, len(chosen), traces.depth, rows, per_step,
-                      is_calibrated(run), time.monotonic() - started,
-                      rule, _budgets(run, traces), others)
+    frontiers = None if beside is None else frontier.of_runs(name, run, traces, beside, data_folder, split, download,
+                                                             figure)
+    budgets, beyond = _budgets(run, traces), _beyond(run, data) if split == "test" else []
+    return Evaluation(name, data.name, split, len(chosen), traces.depth, rows, per_step, is_calibrated(run),
+                      time.monotonic() - started, rule, budgets, rivals, beyond, frontiers)
 
 
 def as_json(result: Evaluation) -> dict[str, Any]:
@@ -140,6 +160,10 @@ def as_json(result: Evaluation) -> dict[str, Any]:
              "standard_error": standard_error(row.accuracy, result.images)}
             for rule, lines in tables.items() for row in lines]
     others = {} if result.compared is None else compare.as_json(result.compared, result.depth)
+    if result.beyond:
+        others["beyond"] = [row._asdict() for row in result.beyond]
+    if result.frontiers is not None:
+        others |= frontier.as_json(result.frontiers)
     return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
             "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
             "is_calibrated": result.is_calibrated,
@@ -156,27 +180,31 @@ def text(result: Evaluation) -> str:
                 f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / result.depth:.0f} %", measured(row.accuracy),
                 percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
                for row in result.rows]
+    word, things = words_of(result.data)
     steps = [[str(step), measured(accuracy)] for step, accuracy in enumerate(result.per_step_accuracy, start=1)]
-    budgets = [[f"{100 * row.fraction:.0f} %", f"{row.mean_depth:.2f}", measured(row.accuracy),
+    budgets = [[f"{100 * row.fraction:.0f} %", f"{row.mean_depth:.2f}", row.form, measured(row.accuracy),
                 percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
                for row in result.budgets]
-    notes = ["±: one standard error, in points. fixed depth: accuracy of stopping every image at the same mean depth;",
-             "gain: points above that line, which an adaptive rule must beat. budget: the run's own rule at a share of",
-             "full depth; quantile: one threshold on the score for all steps, as in the paper."]
+    beyond = [[row.size, *(percent(quality) for quality in row.quality.values())] for row in result.beyond]
+    notes = ["±: one standard error, in points. fixed depth: stopping every input at the same mean depth;",
+             "gain: points above that line, which an adaptive rule must beat. budget: the rule that won on held-out",
+             "images at a share of full depth; quantile: one threshold on the score for all steps, as in the paper."]
     if not result.is_calibrated:
         notes.append("This run has no calibration, so only full depth is shown; frost calibrate makes one.")
     elif result.split == "validation":
         notes.append("The thresholds may come from these very images; the split to report on is test.")
     return "\n".join([
-        f"{result.run} · {result.data} {result.split} · {result.images:,} images · depth {result.depth}",
+        f"{result.run} · {result.data} {result.split} · {result.images:,} {things} · depth {result.depth}",
         "",
-        *([table(["budget", "mean depth", "accuracy", "fixed depth", "gain"], budgets), ""] if budgets else []),
-        table(["quantile", "threshold", "mean depth", "of T", "accuracy", "fixed depth", "gain"], halting),
+        *([table(["budget", "mean depth", "rule", word, "fixed depth", "gain"], budgets), ""] if budgets else []),
+        table(["quantile", "threshold", "mean depth", "of T", word, "fixed depth", "gain"], halting),
         "",
-        table(["after step", "accuracy"], steps),
+        table(["after step", word], steps),
         "",
+        *([table(["size", *(f"{step} steps" for step in result.beyond[0].quality)], beyond), ""] if beyond else []),
         *notes,
         *([] if result.compared is None else ["", compare.text(result.compared, result.depth)]),
+        *([] if result.frontiers is None else ["", frontier.text(result.frontiers)]),
         f"Measured in {result.seconds:.1f} s.",
     ])
 
@@ -207,7 +235,19 @@ def _budgets(run: Run, traces: Traces) -> list[BudgetRow]:
     """The rule that the run answers with when it is asked for a mean depth; none without right answers to go by."""
     if run.calibration is None or run.calibration.quality is None or traces.depth < 2:
         return []
-    return budget_table(traces.quality, traces.signals[run.calibration.rule], run.calibration)
+    return budget_table(traces.quality, traces.signals, run.calibration)
+
+
+def _beyond(run: Run, data: DataSet[Images]) -> list[BeyondRow]:
+    """Sizes beyond training, and more steps than T; for data sets that have such sizes."""
+    if not data.beyond or not run.model.stationary:
+        return []
+    steps, rows = [run.model.depth * times for times in MORE_STEPS], []
+    for size, problems in {"as trained": data.test, **data.beyond}.items():
+        with progress(f"evaluating {size}", len(problems)) as report, evaluating(run.model):
+            quality = trace(run.model, labelled(problems, 64), [], report=report, depth=steps[-1]).quality.mean(dim=0)
+        rows.append(BeyondRow(size, len(problems), {step: quality[step - 1].item() for step in steps}))
+    return rows
 
 
 def _rows(run: Run, traces: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:

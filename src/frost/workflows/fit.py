@@ -31,7 +31,7 @@ from frost.workflows.progress import progress
 from frost.workflows.runfolder import alone_in, begin_facts, may_begin
 from frost.workflows.runner import Runner
 
-DEFAULTS = TrainConfig(epochs=10, deep_supervision=1.0, precision="float32")    # every step counts alike
+DEFAULTS = TrainConfig(epochs=10, supervision="all", precision="float32")
 
 
 class Fitted(NamedTuple):
@@ -110,7 +110,7 @@ def _try_first(model: IterativeModel, source: LoaderSource, task: Task, halting:
     with evaluating(model):
         outputs = model(batch.inputs, keep_states=False).outputs
         task.losses(outputs, batch.targets)
-        if task.quality is not None or "wins" in (halting.rank_by, halting.refit and halting.refit_by):
+        if task.quality is not None or halting.rank_by == "wins":
             task.qualities(outputs, batch.targets)
     model.expects(row(batch.inputs, 0))
 

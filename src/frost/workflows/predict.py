@@ -19,6 +19,7 @@ from torch import Tensor
 
 from frost.checkpoint import Run, load, weights_hash
 from frost.config import from_dict
+from frost.data.catalogue import PROBLEMS
 from frost.data.images import load_image
 from frost.data.splits import as_float
 from frost.halting.drift import Watch
@@ -88,6 +89,9 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     started = time.monotonic()
     check_between("--batch", batch, 1, LARGEST_BATCH)
     run = load(run_path, device="auto")
+    if run.config.get("data") in PROBLEMS:
+        raise ValueError(f"{run_path} solves problems that are made by code, and predict reads image files; in Python: "
+                         f"frost.Engine(run.model, run.calibration.at_mean_depth(7)).run(problems).")
     policy = policy_of(run, budget)
     rows: list[Seen | Unseen] = []
     totals, watch = _Totals(), _watch(run, policy)
@@ -174,7 +178,7 @@ def _watch(run: Run, policy: Policy) -> Watch | None:
     """Compares the scores with the calibration's, where images stop by them."""
     if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
         return None
-    return Watch(run.calibration, policy) if policy.name == run.calibration.rule and run.model.stationary else None
+    return Watch(run.calibration, policy) if policy.name in run.calibration.signals and run.model.stationary else None
 
 
 def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:

@@ -17,13 +17,18 @@ from frost.halting.signals import Reading
 NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
 
 
-def full_rate(model: IterativeModel, images: Tensor, precision: Precision, lasts: float) -> float:
-    """Images per second of the plain loop, begin, T steps, one reading, over as many seconds as a stream lasts."""
+def full_rate(model: IterativeModel, images: Tensor, precision: Precision, lasts: float,
+              depth: int | None = None) -> float:
+    """Images per second of the plain loop, begin, T steps, one reading, over as many seconds as a stream lasts.
+
+    Args:
+        depth: steps to take; None is T.
+    """
     device, done, started = device_of(model), 0, time.perf_counter()
     with torch.no_grad(), autocast(precision, device):
         while not done or time.perf_counter() - started < lasts:
             state = model.begin(images.to(device))
-            for _ in range(model.depth):
+            for _ in range(model.depth if depth is None else depth):
                 state = model.step(state)
             model.read(state)
             synchronize(device)

@@ -36,7 +36,7 @@ from frost.training.refit import refit
 from frost.training.sources import ImageSource
 from frost.training.team import Team, joined
 from frost.workflows.beginning import first_model
-from frost.workflows.calibrate import from_traces
+from frost.workflows.calibrate import candidates, from_traces
 from frost.workflows.dataset import check_fits, open_data
 from frost.workflows.interrupt import Stopped, stop_wish
 from frost.workflows.progress import progress
@@ -149,10 +149,9 @@ class _Run:
             return
         model = kept.cpu()
         if self.config.halting.calibrate == "held-out":
-            rule = self.config.halting.objective
-            signal = along(SIGNALS[rule], trajectory.outputs, trajectory.score_logits)
-            traces = Traces.of(trajectory.outputs, self.data.validation.labels, {rule: signal})
-            calibration = from_traces(model, traces, rule)
+            signals = {name: along(SIGNALS[name], trajectory.outputs, trajectory.score_logits)
+                       for name in candidates(model, self.config.halting.objective)}
+            calibration = from_traces(model, Traces.of(trajectory.outputs, self.data.validation.labels, signals))
         else:
             calibration = Calibration.gather(torch.cat(self.runner.scores),
                                              weights_hash=checkpoint.weights_hash(model))

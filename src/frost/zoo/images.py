@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 
@@ -45,8 +44,3 @@ def check_images(images: Tensor, channels: int | None, size: int | None) -> None
                          f"shape {tuple(images.shape)}.")
     if size is not None and tuple(images.shape[2:]) != (size, size):
         raise ValueError(f"the model takes images of {size}×{size} pixels, got {tuple(images.shape[2:])}; resize them.")
-
-
-def image_example(channels: int, size: int) -> Tensor:
-    """An image of this shape without meaning."""
-    return torch.zeros(channels, size, size)

@@ -77,19 +77,10 @@ class Basic(nn.Sequential):
             group_norm(channels), nn.ReLU(), conv(channels, channels, 3, padding=dilation, dilation=dilation))
 
 
-class Separable(nn.Sequential):
-    """A weak and cheap branch A: normalise, ReLU, a 3×3 convolution of each channel by itself, 1×1; keeps the shape.
-
-    A bottleneck is a network of three layers, so that one step does most of what can be done with its weights and the
-    next ones little. One layer a step leaves work for many steps, which is what adaptive depth lives on.
-    """
-
-    def __init__(self, channels: int, dilation: int = 1, standardise_weights: bool = False) -> None:
-        mix = StandardConv2d(channels, channels, 1) if standardise_weights else nn.Conv2d(channels, channels, 1,
-                                                                                           bias=False)
-        super().__init__(
-            group_norm(channels), nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=dilation, dilation=dilation, groups=channels, bias=False), mix)
+def _conv_norm(channels_in: int, channels_out: int, kernel: int, stride: int = 1) -> tuple[nn.Module, nn.Module]:
+    padding = kernel // 2 if kernel % 2 else 0
+    return (nn.Conv2d(channels_in, channels_out, kernel, stride=stride, padding=padding, bias=False),
+            nn.BatchNorm2d(channels_out))
 
 
 class LightStem(nn.Sequential, ImageStem):
@@ -110,9 +101,9 @@ class ResNetStem(ImageStem):
 
     Stride 4 is the ImageNet stem: 7×7 with stride 2, then a dilated convolution with padding instead of max-pooling.
     Paper choice: that convolution is depthwise, as pooling is. Strides 1 and 2 are a 3×3 convolution, for small images.
-    A `deep` stem of stride 4 is for images of 32 pixels: two 3×3 convolutions at half size, then one of 2×2. It
-    normalises by BatchNorm: it runs once per image, so that no depth shares its statistics, and with frozen weights an
-    image's features do not depend on its batch.
+    A `deep` stem of stride 4 is for images of 32 pixels: a 3×3 convolution at full size and two at half size, then one
+    of 2×2. It normalises by BatchNorm: it runs once per image, so that no depth shares its statistics, and with frozen
+    weights an image's features do not depend on its batch.
     """
 
     def __init__(self, image_channels: int, channels: int, stride: int, deep: bool = False) -> None:
@@ -122,11 +113,11 @@ class ResNetStem(ImageStem):
         if deep and stride != 4:
             raise ValueError(f"a deep stem has stride 4, got {stride}.")
         if deep:
-            width = max(16, channels // 3)
+            width = max(16, 3 * channels // 8)
             self.layers = nn.Sequential(
-                nn.Conv2d(image_channels, width // 2, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width // 2),
-                nn.ReLU(), nn.Conv2d(width // 2, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                nn.Conv2d(width, channels, 2, stride=2, bias=False), nn.BatchNorm2d(channels))
+                *_conv_norm(image_channels, width // 2, 3), nn.ReLU(),
+                *_conv_norm(width // 2, width, 3, stride=2), nn.ReLU(),
+                *_conv_norm(width, width, 3), nn.ReLU(), *_conv_norm(width, channels, 2, stride=2))
         elif stride == 4:
             width = max(8, channels // 4)
             self.layers = nn.Sequential(

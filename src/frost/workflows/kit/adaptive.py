@@ -16,12 +16,12 @@ from frost.data.corruptions import KINDS, corrupted
 from frost.data.splits import DataSet, Images
 from frost.halting.policy import label_oracle
 from frost.workflows.calibrate import FRACTIONS
-from frost.workflows.compare import EACH_STEP, SIMPLE
+from frost.workflows.compare import SIMPLE
 from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")
-RULES = (*RANKS, *SIMPLE, *(f"{name}{PER_STEP}" for name in EACH_STEP), "fixed")
+RULES = (*RANKS, *SIMPLE, f"confidence{PER_STEP}", f"margin{PER_STEP}", "fixed")
 SHARES = (0.25, *FRACTIONS)    # of full depth; a quarter beside the models that were trained at it
 HALF = 0.5             # of full depth, where the shift is looked at
 SEVERITIES = (1, 3, 5)

@@ -53,7 +53,7 @@ def units_of(scale: Scale) -> dict[str, Unit]:
     units.append(Unit(name="frost-gated", run=with_model(base, rule="gated"), wants=frozenset({"theory"})))
     units += [Unit(name=f"frost-{rule}", run=with_model(base, rule=rule, channels=scale.bounded or base.model.channels),
                    wants=frozenset({"theory"})) for rule in ("contractive", "theorem")]
-    units += [Unit(name="frost-deep", run=with_training(base, deep_supervision=0.5)),
+    units += [Unit(name="frost-deep", run=with_training(base, supervision="all")),
               Unit(name="frost-random", run=with_training(base, random_depth=max(1, depth // 4)))]
     units += [Unit(name=f"frost-depth-{smaller}", run=with_model(base, depth=smaller))
               for smaller in smaller_depths(depth)]

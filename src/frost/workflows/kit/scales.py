@@ -43,8 +43,7 @@ def scale_of(name: str) -> Scale:
 def as_printed(run: RunConfig) -> RunConfig:
     """A recipe with the paper's choices in place of ours."""
     model = replace(run.model, scale_init=0.5, hurst=0.8, rule="residual", leaky=False, score_sees="state")
-    train = replace(run.train, deep_supervision=0.0, supervision_growth=0.0, ranked_supervision=False,
-                    ranked_among="all", random_depth=0)
+    train = replace(run.train, supervision="last", random_depth=0, growing_depth=0)
     return replace(run, model=model, halting=HaltingConfig(), train=train)
 
 
@@ -65,7 +64,7 @@ def _cpu() -> Scale:
 def _paper() -> Scale:
     run = recipe("cifar100")
     ours = replace(run, halting=HaltingConfig(rank_by="gain"), model=replace(run.model, score_sees="output"),
-                   train=replace(run.train, deep_supervision=2.0, supervision_growth=8.0))
+                   train=replace(run.train, supervision="all"))
     return Scale(name="paper", base=run, ours=ours, seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"),
                  batches=(1, 16, 64))
 
