@@ -10,6 +10,7 @@ import argparse
 import io
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -223,7 +224,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["FROST_DEVICE"] = arguments.device    # what `auto` means from here on, also in processes of ours
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: say(f"frost: {message}.")
-        return _carried_out(VERBS[arguments.verb], arguments)
+        status = _carried_out(VERBS[arguments.verb], arguments)
+    if argv is None and status > 128:
+        signal.signal(status - 128, signal.SIG_IGN)    # the same wish again must not change how the process ends
+    return status
 
 
 def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:

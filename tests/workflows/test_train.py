@@ -20,7 +20,7 @@ from frost.config import override, to_dict
 from frost.data.digits import load_digits
 from frost.recipes import recipe
 from frost.training.logbook import read
-from frost.workflows.interrupt import stop_wish
+from frost.workflows.interrupt import SAME_WISH, stop_wish
 from frost.workflows.runfolder import begin, may_begin
 
 LONGER = ("train.epochs=12", "train.save_every=2")
@@ -263,6 +263,37 @@ def test_a_second_signal_leaves_at_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "still here\n"
     assert done.returncode == -signal.SIGTERM
+
+
+def test_the_same_wish_that_arrives_when_the_first_was_granted_is_no_second_one():
+    heard = []
+    outer = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    ours = signal.getsignal(signal.SIGTERM)
+    try:
+        with stop_wish() as wish:
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)      # by the launcher, a moment after the group
+        assert wish.number == signal.SIGTERM
+        assert heard == []
+        wish.since -= SAME_WISH
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, outer)
+
+
+@pytest.mark.slow
+def test_the_same_signal_while_the_process_ends_does_not_change_its_status():
+    script = ("import os, signal, sys\n"
+              "from frost import cli\n"
+              "cli._carried_out = lambda verb, arguments: 143\n"
+              "sys.argv = ['frost', 'recipes']\n"
+              "status = cli.main()\n"
+              "os.kill(os.getpid(), signal.SIGTERM)\n"
+              "sys.exit(status)\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 143, done.stderr
 
 
 def test_handlers_are_put_back():

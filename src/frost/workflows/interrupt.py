@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once.
 
 The same signal within a second is the same wish: who stops a whole process group reaches a training twice, by the group
-and by the `frost launch` that passes it on.
+and by the `frost launch` that passes it on. The second may come
+when the first has been granted and the block is left.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Wish:
 
 @contextmanager
 def stop_wish() -> Iterator[Wish]:
-    """While the block runs, the first signal only sets the wish; the handlers are put back in the end."""
+    """While the block runs, the first signal only sets the wish; the handlers are put back in the end.
+
+    After a wish its own handler is put back by the next signal that is not the same wish.
+    """
     wish = Wish()
     if threading.current_thread() is not threading.main_thread():
         yield wish    # signals reach the main thread only
@@ -55,9 +59,14 @@ def stop_wish() -> Iterator[Wish]:
             os.kill(os.getpid(), number)
         wish.number, wish.since = number, time.monotonic()
 
+    def handle_late(number: int, _: FrameType | None) -> None:
+        if time.monotonic() >= wish.since + SAME_WISH:
+            signal.signal(number, before[signal.Signals(number)])
+            os.kill(os.getpid(), number)
+
     before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield wish
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handle_late if number == wish.number else handler)
