@@ -1,8 +1,8 @@
 """Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once.
 
 The same signal within a second is the same wish: who stops a whole process group reaches a training twice, by the group
-and by the `frost launch` that passes it on. The second may come
-when the first has been granted and the block is left.
+and by the `frost launch` that passes it on. The second may come when the
+first has been granted and the block is left.
 """
 
 from __future__ import annotations
