@@ -92,14 +92,14 @@ def _rows(ours: Calibration) -> list[dict[str, Any]]:
     """What the calibration answers at shares of full depth, on the very inputs that it was made from."""
     rows = []
     for fraction in (*FRACTIONS, 1.0):
-        wish = max(1.0, fraction * ours.depth)
+        budget = max(1.0, fraction * ours.depth)
         assert ours.quality is not None
         try:
-            form, rule = ours.choice_at(wish)
+            form, rule = ours.choice_at(budget)
             depths = ours.depths_of(rule)
         except OutOfReach:    # a signal in whole steps: the nearest that there is
             form = ours.rule
-            depths = stops_at(ours.values, thresholds_of(form, ours.signals, ours.quality, wish)[1].thresholds)
+            depths = stops_at(ours.values, thresholds_of(form, ours.signals, ours.quality, budget)[1].thresholds)
         right = float(ours.quality[np.arange(len(depths)), depths - 1].mean())
         rows.append({"fraction": fraction, "mean_depth": float(depths.mean()), "form": form,
                      "accuracy": right})

@@ -195,7 +195,7 @@ def _digits_text(result: DemoResult) -> str:
         "",
         *(f"At quantile {row.quantile} images take {row.mean_depth:.2f} of {depth} steps "
           f"({100 * row.mean_depth / depth:.0f} %) and accuracy changes by "
-          f"{100 * (row.accuracy - full.accuracy):+.2f} points; stopping everybody at that depth changes it by "
+          f"{100 * (row.accuracy - full.accuracy):+.2f} points; fixed depth at that mean depth changes it by "
           f"{100 * (row.fixed_depth_accuracy - full.accuracy):+.2f}." for row in result.rows
           if row.quantile in (0.25, 0.5)),
         *bound,

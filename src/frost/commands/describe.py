@@ -53,7 +53,7 @@ class RunFacts(NamedTuple):
     recipe: str | None
     data: str | None
     calibration: Calibration | None
-    origin: dict[str, Any]     # of its training: seed, steps, seconds, validation; empty where nobody wrote it down
+    origin: dict[str, Any]     # of its training: seed, steps, seconds, validation; empty where it is not known
 
 
 def is_run(name: str) -> bool:
@@ -114,7 +114,7 @@ def as_text(name: str, ours: Complexity, paper: PublishedComplexity | None, conf
 
 
 def run_json(facts: RunFacts) -> dict[str, Any]:
-    """One object; `calibration` is None if there is none, and so is what nobody wrote down."""
+    """One object; `calibration` is None if there is none, and so is what is not known."""
     ours, origin = facts.calibration, facts.origin
     calibration = None if ours is None else {
         "policy": ours.rule, "images": ours.inputs, "dropped": ours.dropped,

@@ -182,12 +182,12 @@ def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> lis
         return []
     lines = []
     for fraction in FRACTIONS:
-        wish = max(1.0, fraction * now.depth)
+        budget = max(1.0, fraction * now.depth)
 
-        def then_gained(name: str, wish: float = wish) -> float:
-            return gain_of(depths_of(name, then, then, wish), then.quality.numpy()).value
+        def then_gained(name: str, budget: float = budget) -> float:
+            return gain_of(depths_of(name, then, then, budget), then.quality.numpy()).value
 
         learned, simple = max(ours, key=then_gained), max(theirs, key=then_gained)
-        first, second = depths_of(learned, then, now, wish), depths_of(simple, then, now, wish)
+        first, second = depths_of(learned, then, now, budget), depths_of(simple, then, now, budget)
         lines.append(Versus(fraction, learned, simple, paired_difference(first, second, now)))
     return lines
