@@ -11,7 +11,7 @@ import numpy as np
 
 from frost import directory
 from frost.checkpoint import CHECKPOINTS, load, pretrained, recalibrate
-from frost.commands.common import Answer, add_data, add_device
+from frost.commands.common import Reply, add_data, add_device
 from frost.evaluation.calibrating import FRACTIONS, candidates, check_policy, check_trained_for, gather, trained_by
 from frost.evaluation.datasets import data_of
 from frost.halting.budget import stops_at
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the signal to stop by (default: compare rank, confidence, margin and entropy)")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Calibrate a run."""
     result = calibrate_run(options.run, options.data, options.policy, options.download)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))
 
 
 class Calibrated(NamedTuple):

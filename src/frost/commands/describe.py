@@ -14,7 +14,7 @@ import torch
 from frost import directory
 from frost.analysis.published import TABLE_3, PublishedComplexity
 from frost.checkpoint import load, pretrained
-from frost.commands.common import Answer, add_settings
+from frost.commands.common import Reply, add_settings
 from frost.config import from_dict, override, suggest
 from frost.evaluation.budget import command_for, shown
 from frost.evaluation.complexity import Complexity, measure
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Count a model, or describe a run."""
     if is_run(options.model):
         facts = describe_run(options.model, options.assignments)
-        return Answer(run_json(facts), run_text(facts))
+        return Reply(run_json(facts), run_text(facts))
     ours, paper, config = describe(options.model, options.assignments)
-    return Answer(as_json(options.model, ours, paper), as_text(options.model, ours, paper, config))
+    return Reply(as_json(options.model, ours, paper), as_text(options.model, ours, paper, config))
 
 
 class RunFacts(NamedTuple):

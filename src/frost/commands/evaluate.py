@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 
 from frost.checkpoint import Run, load
-from frost.commands.common import RUN_HELP, Answer, add_data, add_device
+from frost.commands.common import RUN_HELP, Reply, add_data, add_device
 from frost.core.trajectory import evaluating
 from frost.data.splits import DataSet, Images
 from frost.evaluation import frontier
@@ -56,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="images to measure on (default: %(default)s); choose settings on validation")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Measure a run."""
     result = evaluate_run(options.run, options.data, options.quantiles, options.split, options.download,
                           options.policy, options.frontier, None if options.frontier is None else options.figure)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))
 
 
 class BeyondRow(NamedTuple):
