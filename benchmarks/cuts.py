@@ -16,9 +16,9 @@ import numpy as np
 from shipped import opened
 
 from frost.analysis.traces import trace
+from frost.data.splits import labelled
 from frost.halting.budget import Cut, best_cut, per_step_at_mean_depth, stops_at, straight_cut
 from frost.workflows.calibrate import FRACTIONS
-from frost.workflows.dataset import labelled
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cuts.json"
 HALVINGS = 3

@@ -35,7 +35,7 @@ from frost.core.layout import pool
 from frost.core.trajectory import IterativeModel, State, evaluating
 from frost.data.augment import augmented
 from frost.data.catalogue import load
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
 from frost.recipes import recipe
@@ -43,7 +43,6 @@ from frost.report.tables import percent, table
 from frost.training.loop import Training, go_on
 from frost.training.sources import LoaderSource
 from frost.workflows.calibrate import cost_of
-from frost.workflows.dataset import labelled
 from frost.zoo.registry import build
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "equal-time.json"

@@ -18,7 +18,7 @@ import torch
 from frost.checkpoint import load
 from frost.core.trajectory import Prediction
 from frost.runtime.engine import Engine
-from frost.training.evaluate import run_frozen
+from frost.training.validation import run_frozen
 from frost.workflows.dataset import data_of
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "executors.json"

@@ -19,9 +19,9 @@ import numpy as np
 from shipped import opened
 
 from frost.analysis.traces import trace
+from frost.data.splits import labelled
 from frost.halting.budget import best_cut, stops_at, straight_cut
 from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
-from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from frost.analysis.rules import PER_STEP, depths_of
 from frost.analysis.traces import Traces, trace
+from frost.data.splits import labelled
 from frost.halting.ranking import HaltingConfig, RankBy
 from frost.halting.score import Sees, make_score
 from frost.recipes import recipe
-from frost.training.refit import fit_score, images_of, look
-from frost.workflows.dataset import labelled
+from frost.training.refit import collect_examples, fit_score, images_of
 from frost.workflows.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,10 +59,10 @@ def main() -> None:
     model = run.model
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(options.seed))[:TRAINING]
     with progress("training images", len(order)) as report:
-        train = look(model, images_of(data.train, order, recipe("cifar100-cpu").train.augment, options.seed),
-                     len(order), report=report)
-    held_out = look(model, images_of(data.validation, torch.arange(len(data.validation)), None, 0),
-                    len(data.validation))
+        images = images_of(data.train, order, recipe("cifar100-cpu").train.augment, options.seed)
+        train = collect_examples(model, images, len(order), report=report)
+    held_out = collect_examples(model, images_of(data.validation, torch.arange(len(data.validation)), None, 0),
+                                len(data.validation))
     traces = trace(model, labelled(data.validation), ["margin", "confidence", "entropy"])
     rows = [{"score": name, "thresholds": form, "gain": gains(name + suffix, traces)}
             for name in traces.signals for form, suffix in (("pooled", ""), ("per step", PER_STEP))]
@@ -73,7 +73,7 @@ def main() -> None:
         score = make_score(train.features.shape[-1], sees, 3)
         fit_score(score, train, HaltingConfig(rank_by=rank_by, pairs=pairs), options.seed)
         with torch.no_grad():
-            traces.signals["rank"] = score(held_out.features, held_out.of_outputs)
+            traces.signals["rank"] = score(held_out.features, held_out.output_features)
         for form, suffix in (("pooled", ""), ("per step", PER_STEP)):
             rows.append({"score": f"sees {sees}, by {rank_by}, pairs of {'a' if pairs == 'step' else 'any'} step",
                          "thresholds": form, "gain": gains(f"rank{suffix}", traces)})

@@ -39,7 +39,7 @@ def poisoned(training, *arguments):
         called.append(module)
         return output * value if len(called) == place else None
 
-    if training.step + 1 == step and training.team.rank == rank:
+    if training.step + 1 == step and training.world.rank == rank:
         handles = [part.register_forward_hook(hook) for part in training.model.modules()
                    if not list(part.children()) and any(True for _ in part.parameters())]
     try:

@@ -42,9 +42,16 @@ from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
 from frost.training import refit
-from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, step_weights, task_loss
+from frost.training.objective import (
+    anchoring_loss,
+    objective,
+    pondering_loss,
+    relative_loss,
+    step_losses,
+    step_weights,
+    task_loss,
+)
 from frost.training.optim import learning_rate_at
-from frost.training.pondering import pondering_loss
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 

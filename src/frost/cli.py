@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = lambda message, *_: say(f"frost: {message}.")
         status = _carried_out(VERBS[arguments.verb], arguments)
     if argv is None and status > 128:
-        signal.signal(status - 128, signal.SIG_IGN)    # the same wish again must not change how the process ends
+        signal.signal(status - 128, signal.SIG_IGN)    # the same request again must not change how the process ends
     return status
 
 
@@ -244,7 +244,7 @@ def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
     except Exception as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
-        if type(error).__name__ in ("PeerLost", "EndedElsewhere"):    # by name: most verbs do without torch
+        if type(error).__name__ in ("PeerLost", "AbortedByRank0"):    # by name: most verbs do without torch
             return _complain(str(error), getattr(error, "status", 1), of_all=not str(error))
         first = (str(error).splitlines() or [""])[0]
         return _complain(f"{type(error).__name__}: {first} (FROST_TRACEBACK=1 shows where)", 1)

@@ -24,13 +24,13 @@ from frost.core.precision import Device, resolve_device
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
 from frost.core.transition import FAILURES
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration, Cost, OutOfReach
 from frost.halting.choice import thresholds_of
 from frost.halting.signals import SIGNALS
 from frost.report.tables import percent, table
-from frost.workflows.dataset import data_of, labelled
+from frost.workflows.dataset import data_of
 from frost.workflows.progress import progress
 
 OF_CLASSES = ("confidence", "margin", "entropy")    # signals of an answer that any classifier gives

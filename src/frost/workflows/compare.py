@@ -29,13 +29,12 @@ from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
 from frost.core.trajectory import IterativeModel
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
 from frost.halting.choice import PER_STEP, gain_of
 from frost.report.tables import percent, table
 from frost.workflows.calibrate import FRACTIONS, check_trained_for, trained_by
-from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 SIMPLE = ("confidence", "entropy", "margin", "patience", "residual", "second-order")    # need no training

@@ -39,13 +39,12 @@ from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.pictures.problems import Sharpening, problem_figure
 from frost.report.tables import percent, table
-from frost.training.evaluate import run_frozen
 from frost.training.loop import StepRecord, Training, go_on
 from frost.training.refit import refit
+from frost.training.validation import run_frozen
 from frost.workflows.calibrate import candidates, gather
 from frost.workflows.dataset import check_fits
 from frost.workflows.progress import progress
-from frost.workflows.steprecord import check_finite, line_of
 from frost.zoo.registry import build
 
 STRIP = 10                               # images in each row of the picture of digits
@@ -129,9 +128,9 @@ def train_with_bar(model: IterativeModel, data: Split,
 
     with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
         for record in go_on(training, data, config.train, config.halting, watch):
-            check_finite(record, config.train.learning_rate)
+            record.check_finite(config.train.learning_rate)
             records.append(record)
-            report(record.step, line_of(record))
+            report(record.step, record.line())
     return records, torch.cat(seen) if seen else None, training.result
 
 
@@ -177,7 +176,7 @@ def _digits_text(result: DemoResult) -> str:
         "",
         *(f"At quantile {row.quantile} images take {row.mean_depth:.2f} of {depth} steps "
           f"({100 * row.mean_depth / depth:.0f} %) and accuracy changes by "
-          f"{100 * (row.accuracy - full.accuracy):+.2f} points; stopping everybody at that depth changes it by "
+          f"{100 * (row.accuracy - full.accuracy):+.2f} points; stopping every image at that depth changes it by "
           f"{100 * (row.fixed_depth_accuracy - full.accuracy):+.2f}." for row in result.rows
           if row.quantile in (0.25, 0.5)),
         *bound,

@@ -19,7 +19,7 @@ from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load, weights_hash
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
-from frost.data.splits import DataSet, Images
+from frost.data.splits import DataSet, Images, labelled
 from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.policy import Rule
 from frost.report.tables import percent, table
@@ -27,7 +27,7 @@ from frost.workflows import compare, frontier
 from frost.workflows.calibrate import command_for
 from frost.workflows.compare import Compared, compared
 from frost.workflows.compare import chosen as chosen_policies
-from frost.workflows.dataset import data_of, labelled, words_of
+from frost.workflows.dataset import data_of, words_of
 from frost.workflows.frontier import Frontiers
 from frost.workflows.progress import progress
 

@@ -21,13 +21,12 @@ from frost.core.task import Judge, Task
 from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
-from frost.training.evaluate import Validation, validate
 from frost.training.loop import StepRecord, Training
 from frost.training.refit import refit_on
 from frost.training.settings import TrainConfig
 from frost.training.sources import LoaderSource
-from frost.workflows.interrupt import stop_wish
-from frost.workflows.progress import progress
+from frost.training.validation import Validation, validate
+from frost.workflows.interrupt import stop_requests
 from frost.workflows.runfolder import alone_in, begin_facts, may_begin
 from frost.workflows.runner import Runner
 
@@ -100,7 +99,7 @@ def _runner(files: ExitStack, folder: Path | None, training: Training, source: L
     if folder is not None:
         files.enter_context(alone_in(folder))
         begin_facts(folder, facts, {"batches": source.batches}, ("frost.fit",))
-    return Runner(folder, training, source, config, halting, task, files.enter_context(stop_wish()), facts,
+    return Runner(folder, training, source, config, halting, task, files.enter_context(stop_requests()), facts,
                   f"frost.fit(…, out={str(folder)!r}, resume=True)", unit="batches")
 
 
@@ -121,13 +120,9 @@ def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None
     if result is not model:
         model.load_state_dict(result.state_dict())
     if runner.halting.refit:
-        with progress("teaching the score", runner.halting.refit, is_shown=runner.is_shown, unit="inputs") as report:
-            def seen(done: int, words: str) -> None:
-                runner.stop_if_wished()
-                report(done, words)
-
-            again = ((batch.inputs, batch.targets) for batch in source.epoch(1, 0, device_of(model), dtype_of(model)))
-            refit_on(model, again, runner.halting, runner.train.seed, runner.task, seen)
+        again = ((batch.inputs, batch.targets) for batch in source.epoch(1, 0, device_of(model), dtype_of(model)))
+        with runner.refitting(runner.halting.refit, "inputs") as report:
+            refit_on(model, again, runner.halting, runner.train.seed, runner.task, report)
     model.eval()
     if runner.out is not None:
         config = {**runner.config, "inputs": None if model.signature is None else model.signature.to_json()}

@@ -11,10 +11,11 @@ from frost import directory
 from frost.analysis.frontier import LOSSES, Needed, Point, frontier, needed
 from frost.analysis.traces import Traces, trace
 from frost.checkpoint import Run, load
+from frost.data.splits import labelled
 from frost.report.pictures.frontier import frontier_figure
 from frost.report.tables import percent, si, table
 from frost.workflows.calibrate import counted
-from frost.workflows.dataset import data_of, labelled
+from frost.workflows.dataset import data_of
 from frost.workflows.progress import progress
 
 SHOWN = 8    # adaptive points in the table for a person; all are in the JSON and the picture

@@ -31,7 +31,7 @@ from frost.workflows.answerfile import AnswerFile
 from frost.workflows.budget import Budget, policy_of
 from frost.workflows.evaluate import is_calibrated, shown
 from frost.workflows.filelist import Unseen, asked_files, count_files
-from frost.workflows.interrupt import Stopped, Wish, stop_wish
+from frost.workflows.interrupt import Stopped, StopRequest, stop_requests
 from frost.workflows.limits import LARGEST_BATCH, check_between
 from frost.workflows.progress import progress
 from frost.zoo.registry import ModelConfig
@@ -96,26 +96,26 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     rows: list[Seen | Unseen] = []
     totals, watch = _Totals(), _watch(run, policy)
     with ExitStack() as stack:
-        wish = Wish()
-        count, names = _asked(files, listed, lambda: bool(wish))
+        request = StopRequest()
+        count, names = _asked(files, listed, lambda: bool(request))
         answers, before, failed_before = None, 0, 0
         if out is not None:
             answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
             names, before, failed_before = answers.skip_done(names, _name)
-        wish = stack.enter_context(stop_wish())    # until here a signal ends it at once, for nothing can be lost
+        request = stack.enter_context(stop_requests())    # until here a signal ends it at once, for nothing can be lost
         report = stack.enter_context(progress("predicting", count, before))
-        for row in _answered(run, names, policy, batch, wish, watch):
+        for row in _answered(run, names, policy, batch, request, watch):
             totals.add(row)
             if answers is None:
                 rows.append(row)
             else:
                 answers.add(row.to_json())
             report(before + totals.count, "")
-        if wish:
+        if request:
             kept = "nothing is kept"
             if out is not None:
                 kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
-            raise Stopped(f"stopped; {kept}.", wish.number)
+            raise Stopped(f"stopped; {kept}.", request.number)
     failed = failed_before + totals.failed
     if failed and failed == before + totals.count:
         raise ValueError(_none_answered(failed, totals.first_error, out))
@@ -155,7 +155,7 @@ def text(result: Predictions) -> str:
 
 
 class _Totals:
-    """What is told in the end, without keeping the rows."""
+    """What is printed in the end, without keeping the rows."""
 
     def __init__(self) -> None:
         self.images = self.failed = self.steps = 0
@@ -203,21 +203,21 @@ def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
     return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
+def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, request: StopRequest,
               watch: Watch | None) -> Iterator[Seen | Unseen]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
     engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
     with ThreadPoolExecutor(DECODERS) as pool:
-        stream = _decoded(pool, files, config, AHEAD * batch, wish)
+        stream = _decoded(pool, files, config, AHEAD * batch, request)
         # what is under way is answered, unless that takes long
-        for result in engine.run(stream, stops=lambda: bool(wish) and time.monotonic() > wish.since + PATIENCE):
+        for result in engine.run(stream, stops=lambda: bool(request) and time.monotonic() > request.since + PATIENCE):
             yield _row(result, names)
 
 
 def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: ModelConfig, ahead: int,
-             wish: Wish) -> Iterator[Request]:
+             request: StopRequest) -> Iterator[Request]:
     """Images in the order of their files, decoded by the pool; what cannot be read goes on as a request without one."""
     def decode(file: str) -> Tensor:
         return as_float(load_image(Path(file), config.image_size, config.image_channels))
@@ -234,7 +234,7 @@ def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: Mo
             return Request(None, (file, str(error)))
 
     for file in files:
-        if wish:
+        if request:
             break    # what has been decoded is answered, and no more is read
         waiting.append(file if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
         if len(waiting) >= ahead:

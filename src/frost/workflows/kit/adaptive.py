@@ -13,11 +13,10 @@ from frost.analysis.rules import depths_of as depths_under
 from frost.analysis.traces import Traces, trace
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
-from frost.data.splits import DataSet, Images
+from frost.data.splits import DataSet, Images, labelled
 from frost.halting.policy import label_oracle
 from frost.workflows.calibrate import FRACTIONS
 from frost.workflows.compare import SIMPLE
-from frost.workflows.dataset import labelled
 from frost.workflows.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")
