@@ -164,8 +164,8 @@ def unit(name: str, seed: int, data: Any, steps: int, out: Path) -> dict[str, An
                                    is_shown=False)
         with evaluating(model):
             now = trace(model, labelled(data.test), list(held_out.signals))
-        wish = min(max(1 + (half_flops() - cost.at(1)) / max(cost.step, 1), 1.0), model.depth)
-        rule = held_out.at_mean_depth(wish)
+        target = min(max(1 + (half_flops() - cost.at(1)) / max(cost.step, 1), 1.0), model.depth)
+        rule = held_out.at_mean_depth(target)
         depths = stops_at(now.signals[rule.name].numpy().astype(np.float32), rule.thresholds)
         np.savez(file, quality=now.quality.numpy().astype(np.float32), depths=depths, cost=np.array(cost),
                  steps=steps, seconds=seconds, parameters=sum(part.numel() for part in model.parameters()))

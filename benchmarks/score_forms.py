@@ -36,13 +36,13 @@ SPLITS = 3
 
 def gains(policy: str, traces: Traces) -> list[float]:
     """Points above the fixed-depth line at each fraction, each half of the images judged by the other's thresholds."""
-    hits, total = traces.quality.numpy(), np.zeros(len(FRACTIONS))
+    correct, total = traces.quality.numpy(), np.zeros(len(FRACTIONS))
     for split in range(SPLITS):
-        half = torch.from_numpy(np.random.default_rng(split).permutation(len(hits)) % 2 == 0)
+        half = torch.from_numpy(np.random.default_rng(split).permutation(len(correct)) % 2 == 0)
         for then, now in ((half, ~half), (~half, half)):
             for place, fraction in enumerate(FRACTIONS):
                 depths = depths_of(policy, _part(traces, then), _part(traces, now), max(1.0, fraction * traces.depth))
-                ours = hits[now.numpy()]
+                ours = correct[now.numpy()]
                 line = np.interp(depths.mean(), np.arange(1, traces.depth + 1), ours.mean(axis=0))
                 total[place] += ours[np.arange(len(ours)), depths - 1].mean() - line
     return (100 * total / (2 * SPLITS)).round(2).tolist()

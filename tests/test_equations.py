@@ -38,9 +38,9 @@ from frost.core.trajectory import State, Trajectory
 from frost.core.transition import branch
 from frost.data.augment import Mixed
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
+from frost.halting.stopping import Rule, first_passage
 from frost.training import refit
 from frost.training.objective import (
     anchoring_loss,
@@ -369,10 +369,10 @@ def test_eq18_easy_and_hard_sets_by_hand():
 
 
 def test_eq18_wins_are_counted_in_right_answers():
-    hits = torch.tensor([[False, True, True], [True, False, False], [False, False, True]])
+    correct = torch.tensor([[False, True, True], [True, False, False], [False, False, True]])
     losses = torch.rand(3, 3)
-    assert difficulty(losses, "wins", hits).tolist() == [[1, 0], [-1, 0], [1, 1]]
-    easy, hard = easy_and_hard(losses, HaltingConfig(rank_by="wins"), hits)
+    assert difficulty(losses, "wins", correct).tolist() == [[1, 0], [-1, 0], [1, 1]]
+    easy, hard = easy_and_hard(losses, HaltingConfig(rank_by="wins"), correct)
     assert hard.tolist() == [[True, False, False], [False, False, False], [True, True, False]]
     assert easy.tolist() == [[False, True, False], [True, True, False], [False, False, False]]
 

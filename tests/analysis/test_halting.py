@@ -11,7 +11,7 @@ from frost.analysis.halting import (
 )
 from frost.core.trajectory import Trajectory
 from frost.halting.calibration import Calibration
-from frost.halting.policy import AtDepth, Rule
+from frost.halting.stopping import AtDepth, Rule
 
 LABELS = torch.tensor([0, 1])
 OUTPUTS = torch.tensor([[[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]],      # right, wrong, right

@@ -161,7 +161,7 @@ def test_a_signal_to_one_stops_all_and_nothing_is_lost(tmp_path, trained):
     assert logbook(tmp_path / "r") == logbook(folder / "two")
 
 
-def test_whoever_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
+def test_a_process_that_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
     """`frost launch` starts both again; in the end the logbook is that of the run that was not disturbed."""
     folder, _ = trained
     words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", *SETTINGS]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from frost.core.trajectory import Prediction, Trajectory, choose
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Policy, Rule, depth_under, first_passage
+from frost.halting.stopping import Rule, StoppingRule, depth_under, first_passage
 
 BUDGETS = (0.35, 0.5, 0.75, 1.0)              # of full depth
 EIGHTHS = tuple(i / 8 for i in range(1, 9))   # the quantiles of Table 2
@@ -31,7 +31,7 @@ class HaltingRow(NamedTuple):
     fixed_depth_accuracy: float     # of stopping everybody at this mean depth
 
 
-def halt(trajectory: Trajectory, policy: Policy) -> Prediction:
+def halt(trajectory: Trajectory, policy: StoppingRule) -> Prediction:
     """Run everything, then pick: the obvious way to stop each image where a rule says so."""
     return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states,
                                           trajectory.mask))

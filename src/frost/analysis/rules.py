@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from frost.analysis.traces import Traces
 from frost.halting.budget import bracket, per_step_at_mean_depth, stops_at
 from frost.halting.choice import PER_STEP
-from frost.halting.policy import label_oracle
+from frost.halting.stopping import label_oracle
 
 Depths = NDArray[np.int64]    # the step at which each image stops, (n,)
 RESAMPLES = 2000

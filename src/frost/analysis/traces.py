@@ -16,8 +16,8 @@ from frost.core.inputs import pair_of
 from frost.core.precision import at_least_float32
 from frost.core.task import CLASSES, Task
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.halting.policy import agreement_oracle, check_signal
 from frost.halting.signals import SIGNALS, along
+from frost.halting.stopping import agreement_oracle, check_signal
 
 
 class Traces(NamedTuple):

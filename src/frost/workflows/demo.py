@@ -33,8 +33,8 @@ from frost.core.trajectory import IterativeModel, Trajectory
 from frost.data.catalogue import BUNDLED, PROBLEMS
 from frost.data.splits import Split
 from frost.halting.calibration import Calibration
-from frost.halting.policy import first_passage
 from frost.halting.signals import SIGNALS, along
+from frost.halting.stopping import first_passage
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.pictures.problems import Sharpening, problem_figure

@@ -21,7 +21,7 @@ from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.splits import DataSet, Images, labelled
 from frost.halting.calibration import Calibration, NotCalibrated
-from frost.halting.policy import Rule
+from frost.halting.stopping import Rule
 from frost.report.tables import percent, table
 from frost.workflows import compare, frontier
 from frost.workflows.calibrate import command_for

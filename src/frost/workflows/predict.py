@@ -23,7 +23,7 @@ from frost.data.catalogue import PROBLEMS
 from frost.data.images import load_image
 from frost.data.splits import as_float
 from frost.halting.drift import Watch
-from frost.halting.policy import Policy, Rule
+from frost.halting.stopping import Rule, StoppingRule
 from frost.report.tables import percent, table
 from frost.runtime.engine import Engine, Request
 from frost.runtime.stepper import Result
@@ -174,14 +174,14 @@ class _Totals:
             self.failed += 1
 
 
-def _watch(run: Run, policy: Policy) -> Watch | None:
+def _watch(run: Run, policy: StoppingRule) -> Watch | None:
     """Compares the scores with the calibration's, where images stop by them."""
     if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
         return None
     return Watch(run.calibration, policy) if policy.name in run.calibration.signals and run.model.stationary else None
 
 
-def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:
+def _origin(run: Run, run_path: Path | str, policy: StoppingRule, batch: int) -> dict[str, Any]:
     """What answers depend on."""
     return {"run": str(run_path), "weights": weights_hash(run.model), "policy": str(policy), "batch": batch}
 
@@ -203,7 +203,7 @@ def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
     return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, request: StopRequest,
+def _answered(run: Run, files: Iterable[str | Unseen], policy: StoppingRule, batch: int, request: StopRequest,
               watch: Watch | None) -> Iterator[Seen | Unseen]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")

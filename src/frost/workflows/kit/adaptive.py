@@ -14,7 +14,7 @@ from frost.analysis.traces import Traces, trace
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
 from frost.data.splits import DataSet, Images, labelled
-from frost.halting.policy import label_oracle
+from frost.halting.stopping import label_oracle
 from frost.workflows.calibrate import FRACTIONS
 from frost.workflows.compare import SIMPLE
 from frost.workflows.progress import progress
