@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -23,6 +21,7 @@ from torch import Tensor
 
 from frost.core.inputs import Inputs, batch_of, pair_of, to_device
 from frost.data.augment import Mixed, augmented, looks_across
+from frost.data.prefetch import read_ahead
 from frost.data.splits import Images
 from frost.training.distributed import World
 from frost.training.settings import TrainConfig, generator_of, mixed_seed
@@ -76,21 +75,7 @@ def prefetch(data: Images, shares: Sequence[Tensor], world: World, whole: bool, 
         batch = Loaded(rows, world.part(len(rows)), rows, whole)
         return batch._replace(images=data.batch(rows if whole else rows[batch.computed]))
 
-    if not workers:
-        yield from map(read, shares)
-        return
-    waiting: deque[Future[Loaded]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="frost-read") as threads:
-        try:
-            for rows in shares:
-                waiting.append(threads.submit(read, rows))
-                if len(waiting) > AHEAD * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    return read_ahead(read, shares, workers, AHEAD * workers) if workers else map(read, shares)
 
 
 class ImageSource:

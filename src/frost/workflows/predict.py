@@ -7,20 +7,17 @@ more memory than a hundred.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from torch import Tensor
 
 from frost.checkpoint import Run, load, weights_hash
 from frost.config import from_dict
 from frost.data.catalogue import PROBLEMS
 from frost.data.images import load_image
+from frost.data.prefetch import read_ahead
 from frost.data.splits import as_float
 from frost.halting.drift import Watch
 from frost.halting.stopping import Rule, StoppingRule
@@ -209,38 +206,21 @@ def _answered(run: Run, files: Iterable[str | Unseen], policy: StoppingRule, bat
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
     engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
-    with ThreadPoolExecutor(DECODERS) as pool:
-        stream = _decoded(pool, files, config, AHEAD * batch, request)
-        # what is under way is answered, unless that takes long
-        for result in engine.run(stream, stops=lambda: bool(request) and time.monotonic() > request.since + PATIENCE):
-            yield _row(result, names)
 
-
-def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: ModelConfig, ahead: int,
-             request: StopRequest) -> Iterator[Request]:
-    """Images in the order of their files, decoded by the pool; what cannot be read goes on as a request without one."""
-    def decode(file: str) -> Tensor:
-        return as_float(load_image(Path(file), config.image_size, config.image_channels))
-
-    waiting: deque[tuple[str, Future[Tensor] | str]] = deque()
-
-    def next_request() -> Request:
-        file, image = waiting.popleft()
-        if isinstance(image, str):
-            return Request(None, (file, image))
+    def decoded(file: str | Unseen) -> Request:
+        """The image of a file; one that cannot be read goes on as a request without one."""
+        if isinstance(file, Unseen):
+            return Request(None, (file.file, file.error))
         try:
-            return Request(image.result(), (file, None))
+            image = as_float(load_image(Path(file), config.image_size, config.image_channels))
         except (ValueError, OSError) as error:
             return Request(None, (file, str(error)))
+        return Request(image, (file, None))
 
-    for file in files:
-        if request:
-            break    # what has been decoded is answered, and no more is read
-        waiting.append(file if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
-        if len(waiting) >= ahead:
-            yield next_request()
-    while waiting:
-        yield next_request()
+    # when the process is asked to stop, no more is read, and what is under way is answered, unless that takes long
+    stream = read_ahead(decoded, takewhile(lambda _: not request, files), DECODERS, AHEAD * batch)
+    for result in engine.run(stream, stops=lambda: bool(request) and time.monotonic() > request.since + PATIENCE):
+        yield _row(result, names)
 
 
 def _row(result: Result, names: Sequence[str]) -> Seen | Unseen:
