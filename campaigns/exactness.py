@@ -28,7 +28,6 @@ import json, os, sys
 import torch
 from frost import cli
 from frost.training import loop
-from frost.workflows import runner
 step, place, rank, value = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 real = loop._train_step
 
@@ -53,7 +52,7 @@ loop._train_step = poisoned
 if os.environ.get("FROST_BLIND"):
     loop.is_finite = lambda loss: True
     loop.torch.isfinite = lambda tensor: torch.ones_like(tensor, dtype=torch.bool)
-    runner.check_finite = lambda record, learning_rate: None
+    loop.StepRecord.check_finite = lambda record, learning_rate: None
     strict = json.dumps
     json.dumps = lambda *values, **named: strict(*values, **{**named, "allow_nan": True})
 sys.exit(cli.main(sys.argv[5:]))

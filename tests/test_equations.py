@@ -539,7 +539,7 @@ def test_eq24_what_takes_its_place_where_others_teach_the_score():
 def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
     monkeypatch.setattr(refit, "BATCH", 4)
     monkeypatch.setattr(refit, "EPOCHS", 2)
-    seen = refit.Seen(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
+    seen = refit.Examples(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
     config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2)
     ours, theirs = LinearScore(2), LinearScore(2)
     theirs.load_state_dict(ours.state_dict())

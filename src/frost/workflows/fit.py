@@ -77,20 +77,25 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
     if folder is not None and not may_begin(folder, facts, resume):
         checkpoint.load(folder, model=model)
         return Fitted(source.batches * config.epochs, 0.0, None, None)
+    with ExitStack() as files:
+        runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
+        runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
+        runner.is_shown = is_shown
+        _run(runner, files, model, source)
+    model.quality_of_fit = quality
+    return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
+
+
+def _run(runner: Runner, files: ExitStack, model: IterativeModel, source: LoaderSource) -> None:
+    """Train to the end; a model whose training fails or is stopped is in the mode that it was in."""
     was_training = model.training
     try:
-        with ExitStack() as files:
-            runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
-            runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
-            runner.is_shown = is_shown
-            runner.open(files)
-            runner.to_the_end()
-            _finish(runner, model, source)
+        runner.open(files)
+        runner.to_the_end()
+        _finish(runner, model, source)
     except BaseException:
         model.train(was_training)
         raise
-    model.quality_of_fit = quality
-    return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
 
 
 def _runner(files: ExitStack, folder: Path | None, training: Training, source: LoaderSource, config: TrainConfig,
