@@ -87,7 +87,7 @@ class Scheduler:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}; an input is read after its first step.")
         if self.max_queue is not None and len(self._waiting) >= self.max_queue:
-            raise QueueFull(f"{self.max_queue} items are waiting, which is the most that may; try again later.")
+            raise QueueFull(f"{self.max_queue} items are waiting, and there is room for no more; try again later.")
         item = Item(self._next, key, inputs, limit, deadline)
         self._next += 1
         self._waiting.append(item)
