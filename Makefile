@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 help:
 	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; two minutes with set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
-	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, any company; under an hour"
+	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, batch invariance; under an hour"
 	@echo "make clean      remove the virtual environment and caches"
 
 # The environments are stamped with what they were made from, and renewed when that changes.
@@ -56,7 +56,7 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/mutations.py
 	@$(BIN)/python campaigns/hostile_files.py
 	@$(BIN)/python campaigns/thresholds.py
-	@$(BIN)/python campaigns/company.py
+	@$(BIN)/python campaigns/batch_invariance.py
 	@$(BIN)/python campaigns/any_input.py
 	@$(BIN)/python campaigns/kill_kit.py --only supervision losses
 	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/workflows/test_reproduce.py -k browser

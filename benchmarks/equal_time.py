@@ -33,10 +33,9 @@ from frost.core.layout import pool
 from frost.core.trajectory import IterativeModel, State, evaluating
 from frost.data.augment import augmented
 from frost.data.catalogue import load
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.evaluation.calibrating import cost_of
 from frost.evaluation.complexity import measure
-from frost.evaluation.datasets import labelled
 from frost.evaluation.traces import trace
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
@@ -165,8 +164,8 @@ def unit(name: str, seed: int, data: Any, steps: int, out: Path) -> dict[str, An
                                    is_shown=False)
         with evaluating(model):
             now = trace(model, labelled(data.test), list(held_out.signals))
-        wish = min(max(1 + (half_flops() - cost.at(1)) / max(cost.step, 1), 1.0), model.depth)
-        rule = held_out.at_mean_depth(wish)
+        target = min(max(1 + (half_flops() - cost.at(1)) / max(cost.step, 1), 1.0), model.depth)
+        rule = held_out.at_mean_depth(target)
         depths = stops_at(now.signals[rule.name].numpy().astype(np.float32), rule.thresholds)
         np.savez(file, quality=now.quality.numpy().astype(np.float32), depths=depths, cost=np.array(cost),
                  steps=steps, seconds=seconds, parameters=sum(part.numel() for part in model.parameters()))

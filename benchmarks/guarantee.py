@@ -18,18 +18,18 @@ from pathlib import Path
 import numpy as np
 from shipped import opened
 
-from frost.evaluation.datasets import labelled
+from frost.data.splits import labelled
 from frost.evaluation.traces import trace
-from frost.halting.budget import best_cut, stops_at, straight_cut
-from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
+from frost.halting.budget import best_threshold, fitted_threshold, stops_at
+from frost.halting.guarantee import certified_threshold, per_step_ladder, pooled_ladder
 from frost.report.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"
 SPLITS, DRAWN, POINTS, CONFIDENCE = 200, 5000, 1.0, 0.95
 
 
-def _loss(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) -> float:
-    return float(hits[:, -1].mean() - hits[np.arange(len(hits)), stops_at(values, thresholds) - 1].mean())
+def _loss(values: np.ndarray, correct: np.ndarray, thresholds: tuple[float, ...]) -> float:
+    return float(correct[:, -1].mean() - correct[np.arange(len(correct)), stops_at(values, thresholds) - 1].mean())
 
 
 def main() -> int:
@@ -39,17 +39,17 @@ def main() -> int:
     rule = run.calibration.rule
     parts = [trace(run.model, labelled(part), [rule]) for part in (data.validation, data.test)]
     values = np.concatenate([part.signals[rule].numpy() for part in parts]).astype(np.float32)
-    hits = np.concatenate([part.quality.numpy() for part in parts])
-    ladder = pooled_ladder(values) + [thresholds for cut in (best_cut, straight_cut)
-                                      for thresholds in per_step_ladder(values, hits, cut)]
-    best = min(stops_at(values, tried).mean() for tried in ladder if _loss(values, hits, tried) <= POINTS / 100)
+    correct = np.concatenate([part.quality.numpy() for part in parts])
+    ladder = pooled_ladder(values) + [thresholds for fit in (best_threshold, fitted_threshold)
+                                      for thresholds in per_step_ladder(values, correct, fit)]
+    best = min(stops_at(values, tried).mean() for tried in ladder if _loss(values, correct, tried) <= POINTS / 100)
     generator = np.random.default_rng(options.seed)
     broken, taken = 0, []
     with progress("drawing", SPLITS) as report:
         for split in range(SPLITS):
             rows = generator.integers(0, len(values), DRAWN)      # the pool is the population
-            _, found = cheapest_safe({"rank": values[rows]}, hits[rows], POINTS / 100, CONFIDENCE, split)
-            broken += _loss(values, hits, found) > POINTS / 100
+            _, found = certified_threshold({"rank": values[rows]}, correct[rows], POINTS / 100, CONFIDENCE, split)
+            broken += _loss(values, correct, found) > POINTS / 100
             taken.append(stops_at(values, found).mean())
             report(split + 1, "")
     allowed = 1 - CONFIDENCE + 2 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / SPLITS)

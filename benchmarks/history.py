@@ -22,7 +22,8 @@ from sklearn.linear_model import Ridge
 
 from frost.checkpoint import load
 from frost.core.trajectory import evaluating
-from frost.evaluation.datasets import data_of, labelled
+from frost.data.splits import labelled
+from frost.evaluation.datasets import data_of
 from frost.evaluation.traces import Traces
 from frost.halting.budget import per_step_at_mean_depth, stops_at
 from frost.halting.choice import gain_of
@@ -86,8 +87,8 @@ def gains(make: object, quality: np.ndarray) -> list[float]:
         for then, now in ((half, ~half), (~half, half)):
             values = make(then)
             for place, fraction in enumerate(FRACTIONS):
-                wish = max(1.0, fraction * quality.shape[1])
-                reached = per_step_at_mean_depth(values[then], quality[then], wish)
+                target = max(1.0, fraction * quality.shape[1])
+                reached = per_step_at_mean_depth(values[then], quality[then], target)
                 total[place] += gain_of(stops_at(values[now], reached.thresholds), quality[now]).value
     return (100 * total / (2 * SPLITS)).round(2).tolist()
 

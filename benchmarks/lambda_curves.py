@@ -17,8 +17,7 @@ from typing import Any
 
 from frost.config import override
 from frost.recipes import recipe
-from frost.training.logbook import read
-from frost.training.records import LOGBOOK
+from frost.training.logging import LOGBOOK, read_logbook
 from frost.training.run import train
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lambda.json"
@@ -31,7 +30,7 @@ def curve(name: str, settings: tuple[str, ...], out: Path, data: Path | None) ->
     """Train once and thin the logbook: steps, λ, H and the validation accuracy in the end."""
     command = ["frost", "train", name, "--out", str(out), "--set", *settings]
     result = train(override(recipe(name), settings), out, data_folder=data, resume=True, command=command)
-    entries = read(out / LOGBOOK)
+    entries = read_logbook(out / LOGBOOK)
     chosen = entries[::max(1, len(entries) // POINTS)] + entries[-1:]
     return {"settings": list(settings), "step": [entry["step"] for entry in chosen],
             "scale": [round(entry["scale"], 5) for entry in chosen],

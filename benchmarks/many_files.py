@@ -62,7 +62,7 @@ def predict(folder: Path, out: Path, stop_at: int | None = None) -> Ran:
     """Run the command, watch its size, and press Ctrl-C once if asked to."""
     words = [sys.executable, "-m", "frost", "predict", "cifar100-cpu", str(folder), "--mean-depth", "4", "--out",
              str(out)]
-    started, sizes, is_told = time.monotonic(), [], False
+    started, sizes, is_asked = time.monotonic(), [], False
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
         while process.poll() is None:
@@ -73,9 +73,9 @@ def predict(folder: Path, out: Path, stop_at: int | None = None) -> Ran:
             except (OSError, IndexError):
                 continue    # it has just ended
             sizes.append((done, int(size) / 1024))
-            if stop_at is not None and done >= stop_at and not is_told:
+            if stop_at is not None and done >= stop_at and not is_asked:
                 process.send_signal(signal.SIGINT)
-                is_told = True
+                is_asked = True
         errors.seek(0)
         print(errors.read().decode().splitlines()[-1:])
     return Ran(process.returncode, time.monotonic() - started, sizes)

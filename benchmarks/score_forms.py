@@ -19,14 +19,15 @@ import torch
 from shipped import opened
 from torch import Tensor
 
-from frost.evaluation.datasets import labelled
-from frost.evaluation.stopping_rules import PER_STEP, depths_of
+from frost.data.splits import labelled
+from frost.evaluation.stopping_rules import depths_of
 from frost.evaluation.traces import Traces, trace
+from frost.halting.choice import PER_STEP
 from frost.halting.ranking import HaltingConfig, RankBy
 from frost.halting.score import Sees, make_score
 from frost.recipes import recipe
 from frost.report.progress import progress
-from frost.training.refit import fit_score, images_of, look
+from frost.training.refit import collect_examples, fit_score, images_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FRACTIONS = (0.35, 0.5, 0.75)
@@ -36,13 +37,13 @@ SPLITS = 3
 
 def gains(policy: str, traces: Traces) -> list[float]:
     """Points above the fixed-depth line at each fraction, each half of the images judged by the other's thresholds."""
-    hits, total = traces.quality.numpy(), np.zeros(len(FRACTIONS))
+    correct, total = traces.quality.numpy(), np.zeros(len(FRACTIONS))
     for split in range(SPLITS):
-        half = torch.from_numpy(np.random.default_rng(split).permutation(len(hits)) % 2 == 0)
+        half = torch.from_numpy(np.random.default_rng(split).permutation(len(correct)) % 2 == 0)
         for then, now in ((half, ~half), (~half, half)):
             for place, fraction in enumerate(FRACTIONS):
                 depths = depths_of(policy, _part(traces, then), _part(traces, now), max(1.0, fraction * traces.depth))
-                ours = hits[now.numpy()]
+                ours = correct[now.numpy()]
                 line = np.interp(depths.mean(), np.arange(1, traces.depth + 1), ours.mean(axis=0))
                 total[place] += ours[np.arange(len(ours)), depths - 1].mean() - line
     return (100 * total / (2 * SPLITS)).round(2).tolist()
@@ -59,10 +60,10 @@ def main() -> None:
     model = run.model
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(options.seed))[:TRAINING]
     with progress("training images", len(order)) as report:
-        train = look(model, images_of(data.train, order, recipe("cifar100-cpu").train.augment, options.seed),
-                     len(order), report=report)
-    held_out = look(model, images_of(data.validation, torch.arange(len(data.validation)), None, 0),
-                    len(data.validation))
+        images = images_of(data.train, order, recipe("cifar100-cpu").train.augment, options.seed)
+        train = collect_examples(model, images, len(order), report=report)
+    held_out = collect_examples(model, images_of(data.validation, torch.arange(len(data.validation)), None, 0),
+                                len(data.validation))
     traces = trace(model, labelled(data.validation), ["margin", "confidence", "entropy"])
     rows = [{"score": name, "thresholds": form, "gain": gains(name + suffix, traces)}
             for name in traces.signals for form, suffix in (("pooled", ""), ("per step", PER_STEP))]
@@ -73,7 +74,7 @@ def main() -> None:
         score = make_score(train.features.shape[-1], sees, 3)
         fit_score(score, train, HaltingConfig(rank_by=rank_by, pairs=pairs), options.seed)
         with torch.no_grad():
-            traces.signals["rank"] = score(held_out.features, held_out.of_outputs)
+            traces.signals["rank"] = score(held_out.features, held_out.output_features)
         for form, suffix in (("pooled", ""), ("per step", PER_STEP)):
             rows.append({"score": f"sees {sees}, by {rank_by}, pairs of {'a' if pairs == 'step' else 'any'} step",
                          "thresholds": form, "gain": gains(f"rank{suffix}", traces)})

@@ -32,12 +32,10 @@ from frost.core.trajectory import Trajectory
 from frost.data.splits import Split
 from frost.evaluation.datasets import data_of
 from frost.recipes import recipe
-from frost.training.ahead import read_ahead
-from frost.training.average import begin_average
 from frost.training.loop import Training, _train_step
 from frost.training.objective import objective, step_losses
-from frost.training.optim import learning_rate_at, parameter_groups
-from frost.training.team import ALONE
+from frost.training.optim import begin_ema, learning_rate_at, parameter_groups
+from frost.training.sources import Batch
 from frost.zoo.registry import build
 from frost.zoo.resnet import StandardConv2d
 
@@ -73,7 +71,7 @@ class PlainLoop:
         self.model = build(RUN.model, seed=0).to(dtype)
         assert isinstance(self.model, Frost)
         self.model.train()
-        self.average = begin_average(self.model)
+        self.ema = begin_ema(self.model)
         groups = parameter_groups(self.model, PLAIN.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=PLAIN.learning_rate, foreach=False)
         self.step = 0
@@ -92,7 +90,7 @@ class PlainLoop:
         nn.utils.clip_grad_norm_(self.model.parameters(), PLAIN.clip, foreach=False)
         self.optimizer.step()
         with torch.no_grad():
-            for ours, theirs in zip(self.average.state_dict().values(), self.model.state_dict().values(), strict=True):
+            for ours, theirs in zip(self.ema.state_dict().values(), self.model.state_dict().values(), strict=True):
                 if ours.is_floating_point():
                     ours.lerp_(theirs, 0.002)
         return loss.total.item()
@@ -108,9 +106,9 @@ class OurLoop:
 
     def take(self, data: Split, rows: Tensor) -> float:
         """One step."""
-        (batch,) = read_ahead(data, [rows], ALONE, False, 0)
-        config = replace(PLAIN, warmup=0.05)
-        record, _ = _train_step(self.training, data, batch, config, RUN.halting, 1000, 1)
+        batch = Batch(data.batch(rows), data.labels[rows], slice(0, len(rows)), "these images")
+        record, _ = _train_step(self.training, batch, replace(PLAIN, warmup=0.05), RUN.halting, self.model.task, 1000,
+                                1)
         return record.loss
 
 

@@ -39,7 +39,7 @@ def poisoned(training, *arguments):
         called.append(module)
         return output * value if len(called) == place else None
 
-    if training.step + 1 == step and training.team.rank == rank:
+    if training.step + 1 == step and training.world.rank == rank:
         handles = [part.register_forward_hook(hook) for part in training.model.modules()
                    if not list(part.children()) and any(True for _ in part.parameters())]
     try:
@@ -53,7 +53,7 @@ loop._train_step = poisoned
 if os.environ.get("FROST_BLIND"):
     loop.is_finite = lambda loss: True
     loop.torch.isfinite = lambda tensor: torch.ones_like(tensor, dtype=torch.bool)
-    runner.check_finite = lambda record, learning_rate: None
+    loop.StepRecord.check_finite = lambda record, learning_rate: None
     strict = json.dumps
     json.dumps = lambda *values, **named: strict(*values, **{**named, "allow_nan": True})
 sys.exit(cli.main(sys.argv[5:]))

@@ -60,9 +60,9 @@ def flips_of(path: Path) -> Iterator[Flip]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
     for function in stating_functions(tree):
-        told = {part for node in ast.walk(function) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+        raised = {part for node in ast.walk(function) if isinstance(node, ast.Raise) for part in ast.walk(node)}
         for node in ast.walk(function):
-            for flipped, what in changes(node) if node not in told else []:
+            for flipped, what in changes(node) if node not in raised else []:
                 yield Flip(module, path, node.lineno, what, with_change(tree, node, flipped))
 
 

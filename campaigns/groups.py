@@ -33,7 +33,7 @@ class Group:
                 env={**os.environ, "OMP_NUM_THREADS": "1", **place, **(environment or {})}))
 
     def wait(self, seconds: float = 300.0) -> list[int]:
-        """Exit statuses; whoever takes longer is killed."""
+        """Exit statuses; a process that takes longer is killed."""
         until = time.monotonic() + seconds
         self.complaints = []
         for member in self.members:

@@ -2,7 +2,7 @@
 
     python campaigns/hostile_data.py       # `make campaigns`; runs hostile_archives.py (F11) as well
 
-F10 damages a small data set in thirty ways, before or after its hashes are pinned: after means that somebody forged a
+F10 damages a small data set in thirty ways, before or after its hashes are pinned: after means that someone forged a
 file with the right hash, and the checks behind the pin must hold alone. Each must be refused with the file named. The
 control is a plain loader (`pickle.load`, no pins, headers of images only), which accepts or runs many of them.
 Figures go to docs/results/campaigns.json.

@@ -4,8 +4,8 @@
 
 `frost train digits` saves every second step and is killed again and again, each time gone on with by the same command
 and `--resume`: half of the times after a random number of steps and a random time, half of them as soon as a save is
-seen to be under way. In the end every line of its logbook is compared with those of a run that nobody disturbed, and so
-are the weights. A kill counts as inside a write if it leaves a save half done.
+seen to be under way. In the end every line of its logbook is compared with those of an undisturbed run, and so are the
+weights. A kill counts as inside a write if it leaves a save half done.
 
 The control saves the same files in place, over the last ones, without a folder aside and a rename. It is killed when a
 save is seen to be under way; it must lose its run at least once. Figures go to docs/results/campaigns.json.
@@ -62,7 +62,7 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def lines(run: Path) -> list[str]:
-    """Every line of a logbook, whole: a step's loss and everything else that is told of it."""
+    """Every line of a logbook, whole: a step's loss and everything else that is written of it."""
     return (run / "logbook.jsonl").read_text(encoding="utf-8").splitlines()
 
 
@@ -76,7 +76,7 @@ def finish(words: list[str]) -> None:
 
 def killed_run(out: Path, epochs: int, kills: int, generator: random.Random) -> tuple[int, int, int]:
     """Kill and continue: kills that hit a training under way, those of them inside a write, and unreadable folders."""
-    hits = inside = unloadable = 0
+    killed = inside = unloadable = 0
     for number in range(kills):
         process = start(command(out, epochs))
         target = steps_of(out) + generator.randint(1, 3)
@@ -90,12 +90,12 @@ def killed_run(out: Path, epochs: int, kills: int, generator: random.Random) -> 
             time.sleep(generator.uniform(0, 0.3))    # somewhere in a step, in a save, in a validation or in the end
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        hits += process.returncode == -signal.SIGKILL
+        killed += process.returncode == -signal.SIGKILL
         inside += process.returncode == -signal.SIGKILL and half_saves(out)
         had_saved = any((out / "checkpoints").glob("step-*"))
         unloadable += had_saved and newest(out / "checkpoints") is None and not (out / "MANIFEST.json").exists()
     finish(command(out, epochs))
-    return hits, inside, unloadable
+    return killed, inside, unloadable
 
 
 def half_saves(out: Path) -> bool:
@@ -134,15 +134,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         whole, disturbed = Path(folder) / "whole", Path(folder) / "disturbed"
         finish(command(whole, options.epochs))
-        hits, inside, unloadable = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed))
+        killed, inside, unloadable = killed_run(disturbed, options.epochs, options.kills, random.Random(options.seed))
         same_losses = lines(whole) == lines(disturbed)
         same_weights = weights_hash(load(whole).model) == weights_hash(load(disturbed).model)
         lost = sum(control_loses(Path(folder) / f"control-{i}", options.epochs) for i in range(CONTROL_KILLS))
     failures = unloadable + (not same_losses) + (not same_weights)
-    print(f"F01: {hits} kills, {inside} inside a write, {unloadable} left nothing to load; losses "
+    print(f"F01: {killed} kills, {inside} inside a write, {unloadable} left nothing to load; losses "
           f"{'equal' if same_losses else 'DIFFER'}, weights {'equal' if same_weights else 'DIFFER'}; control saved in "
           f"place: {lost} of {CONTROL_KILLS} runs lost")
-    record("F01", {"n": hits, "seed": options.seed, "failures": failures, "inside a write": inside,
+    record("F01", {"n": killed, "seed": options.seed, "failures": failures, "inside a write": inside,
                    "control": {"saved in place": {"n": CONTROL_KILLS, "lost": lost}}})
     return 0 if not failures and lost and inside >= 0.3 * options.kills else 1
 

@@ -1,4 +1,4 @@
-"""A run directory that somebody has changed (F06): it must be noticed before a tensor is used.
+"""A run directory that was changed (F06): it must be noticed before a tensor is used.
 
     python campaigns/mutations.py        # `make campaigns`
 
@@ -106,10 +106,10 @@ def mutations(count: int, seed: int) -> int:
             if number < control:
                 accepted += naive(root)
             try:
-                with warnings.catch_warnings(record=True) as told:
+                with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     checkpoint.load(root)
-                if not any(str(root) in str(warning.message) for warning in told):
+                if not any(str(root) in str(warning.message) for warning in caught):
                     missed += 1
                     print(f"FAILURE not noticed: {what}")
             except ValueError as error:

@@ -31,13 +31,13 @@ CAMPAIGNS = {
     "F12": ("quantile sketches, merged or not", "rank error within the bound", "thresholds.py"),
     "F13": ("a stored calibration is changed", "refused", "thresholds.py"),
     "F14": ("depth against quantile", "never decreasing; 1 is full depth", "thresholds.py"),
-    "F15": ("needles among mates of all kinds", "the same bits", "company.py"),
+    "F15": ("needles among mates of all kinds", "the same bits", "batch_invariance.py"),
     "inputs": ("needles of every kind of input and head: vectors, tokens with masks, dense answers, recurrences",
                "the same bits, or 1e-5 where the kernels round by row", "any_input.py"),
-    "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "company.py"),
-    "F17": ("random lives of a session", "one outcome each, no slot lost", "company.py"),
+    "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "batch_invariance.py"),
+    "F17": ("random lives of a session", "one outcome each, no slot lost", "batch_invariance.py"),
     "kit": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart", "kill_kit.py"),
-    "F18": ("states that overflow", "fail alone, no NaN printed", "company.py"),
+    "F18": ("states that overflow", "fail alone, no NaN printed", "batch_invariance.py"),
 }
 HEAD = """# Reliability
 
@@ -60,7 +60,7 @@ TAIL = """
 - **No pickle** and no `torch.load` where a user's file can reach; CIFAR's own pickles are pinned by hash and opened
   by a reader that knows arrays only. A configuration that asks for more memory than its weights hold is refused
   before anything is allocated.
-- **A signal is a wish**, granted between two steps; several processes agree on the step. A second signal ends at
+- **A signal is a request**, granted between two steps; several processes agree on the step. A second signal ends at
   once.
 - **Randomness is a function of (seed, epoch) and (seed, step)** over the whole batch, of which each process takes its
   part. Threads that read ahead and the number of interruptions change nothing. Bits are the same at the same number
@@ -83,10 +83,10 @@ def _row(name: str, result: dict[str, Any] | None) -> str:
     if result is None:
         return f"| {label} | {done} | {holds} | not run | | | {script} |\n"
     failures, count = result.get("failures"), result.get("n", "?")
-    told = f"0 of {count:,}" if not failures else f"**{failures} of {count:,} FAILED**"
+    outcome = f"0 of {count:,}" if not failures else f"**{failures} of {count:,} FAILED**"
     more = [f"{key} {value}" for key, value in result.items()
             if key not in ("command", "n", "seed", "failures", "control") and not isinstance(value, (dict, list))]
-    return (f"| {label} | {done} | {holds} | {'; '.join([told, *more])} | {_control(result.get('control'))} | "
+    return (f"| {label} | {done} | {holds} | {'; '.join([outcome, *more])} | {_control(result.get('control'))} | "
             f"{result.get('seed', '–')} | {script} |\n")
 
 

@@ -22,8 +22,8 @@ import torch
 from hostile_data import record
 
 from frost.halting.calibration import Calibration, Cost
-from frost.halting.policy import Rule, first_passage
 from frost.halting.sketch import KllSketch, rank_error
+from frost.halting.stopping import Rule, first_passage
 
 KINDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "uniform": lambda generator, n: generator.random(n),

@@ -117,7 +117,7 @@ def test_a_calibration_answers_every_budget(kind, tmp_path):
     engine = frost.Engine(model, calibration.at_mean_depth(3.0), slots=16)
     depths = [result.depth for inputs, _ in held_out for result in engine.run(
         frost.Request(row(inputs, place)) for place in range(50))]
-    assert sum(depths) / len(depths) == pytest.approx(calibration.mean_depth_of(engine.policy), abs=0.03)
+    assert sum(depths) / len(depths) == pytest.approx(calibration.mean_depth_of(engine.rule), abs=0.03)
     model.save(tmp_path / "run")
     again = frost.load(tmp_path / "run", model=kind.model(seed=3))
     assert again.calibration.to_dict() == calibration.to_dict()

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 import any_input
-import company
+import batch_invariance
 import crashes
 import disk
 import hostile_files
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def no_record(monkeypatch):
     """Figures of a short form are not written over those of the campaign."""
     kept = {}
-    for module in (any_input, company, crashes, hostile_files, mutations, thresholds):
+    for module in (any_input, batch_invariance, crashes, hostile_files, mutations, thresholds):
         monkeypatch.setattr(module, "record", kept.__setitem__)
     return kept
 
@@ -66,8 +66,8 @@ def test_f06_a_sound_run_is_not_refused(tmp_path):
     assert checkpoint.load(tmp_path / "run").calibration is not None
 
 
-def test_f15_needles_have_the_same_bits_in_any_company(no_record):
-    assert company.needles(120, 1) == 0
+def test_f15_needles_have_the_same_bits_in_any_batch(no_record):
+    assert batch_invariance.needles(120, 1) == 0
 
 
 def test_needles_of_every_kind_of_input_have_the_same_bits(no_record):
@@ -76,11 +76,11 @@ def test_needles_of_every_kind_of_input_have_the_same_bits(no_record):
 
 
 def test_f17_every_item_has_one_outcome(no_record):
-    assert company.lives(60, 1) == 0
+    assert batch_invariance.lives(60, 1) == 0
 
 
 def test_f18_who_diverges_fails_alone(no_record):
-    assert company.overflows(4, 1) == 0
+    assert batch_invariance.overflows(4, 1) == 0
 
 
 def test_the_page_is_made_from_the_figures():

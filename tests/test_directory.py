@@ -22,10 +22,10 @@ def failure(number: int) -> OSError:
     (failure(errno.EPERM), "permissions"), (SafetensorError("Read-only file system (os error 30)"), "permissions"),
     (failure(errno.EIO), "See to the disk"), (SafetensorError("of another kind"), "See to the disk")])
 def test_the_advice_fits_the_failure(tmp_path, error, part):
-    with pytest.raises(OSError, match="could not be written") as told, explained(tmp_path):
+    with pytest.raises(OSError, match="could not be written") as refused, explained(tmp_path):
         raise error
-    assert part in str(told.value)
-    assert ("Make room" in str(told.value)) == (part == "Make room")
+    assert part in str(refused.value)
+    assert ("Make room" in str(refused.value)) == (part == "Make room")
 
 
 def test_a_folder_that_takes_no_files_is_refused(tmp_path, monkeypatch):

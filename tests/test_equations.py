@@ -38,13 +38,20 @@ from frost.core.trajectory import State, Trajectory
 from frost.core.transition import branch
 from frost.data.augment import Mixed
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Rule, first_passage
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
+from frost.halting.stopping import Rule, first_passage
 from frost.training import refit
-from frost.training.objective import anchoring_loss, objective, relative_loss, step_losses, step_weights, task_loss
+from frost.training.objective import (
+    anchoring_loss,
+    objective,
+    pondering_loss,
+    relative_loss,
+    step_losses,
+    step_weights,
+    task_loss,
+)
 from frost.training.optim import learning_rate_at
-from frost.training.pondering import pondering_loss
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 
@@ -362,10 +369,10 @@ def test_eq18_easy_and_hard_sets_by_hand():
 
 
 def test_eq18_wins_are_counted_in_right_answers():
-    hits = torch.tensor([[False, True, True], [True, False, False], [False, False, True]])
+    correct = torch.tensor([[False, True, True], [True, False, False], [False, False, True]])
     losses = torch.rand(3, 3)
-    assert difficulty(losses, "wins", hits).tolist() == [[1, 0], [-1, 0], [1, 1]]
-    easy, hard = easy_and_hard(losses, HaltingConfig(rank_by="wins"), hits)
+    assert difficulty(losses, "wins", correct).tolist() == [[1, 0], [-1, 0], [1, 1]]
+    easy, hard = easy_and_hard(losses, HaltingConfig(rank_by="wins"), correct)
     assert hard.tolist() == [[True, False, False], [False, False, False], [True, True, False]]
     assert easy.tolist() == [[False, True, False], [True, True, False], [False, False, False]]
 
@@ -532,7 +539,7 @@ def test_eq24_what_takes_its_place_where_others_teach_the_score():
 def test_eq22_eq23_a_score_is_taught_once_more_by_their_weighted_sum(monkeypatch):
     monkeypatch.setattr(refit, "BATCH", 4)
     monkeypatch.setattr(refit, "EPOCHS", 2)
-    seen = refit.Seen(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
+    seen = refit.Examples(torch.randn(7, 3, 2), None, torch.rand(7, 3), torch.rand(7, 3).round())
     config = HaltingConfig(rank_by="gain", relative_weight=0.5, anchoring_weight=0.2)
     ours, theirs = LinearScore(2), LinearScore(2)
     theirs.load_state_dict(ours.state_dict())

@@ -13,7 +13,7 @@ from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.data.digits import load_digits
 from frost.evaluation.halting_table import per_step_accuracy
-from frost.training.evaluate import run_frozen
+from frost.training.validation import run_frozen
 from frost.zoo.registry import ModelConfig
 
 ROOT = Path(__file__).parent.parent

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from frost.evaluation.calibrating import calibrate
     from frost.evaluation.halting_table import evaluate
     from frost.halting.calibration import Calibration, NotCalibrated
-    from frost.halting.policy import AtDepth, Rule, stop_when
     from frost.halting.ranking import HaltingConfig
+    from frost.halting.stopping import AtDepth, Rule, stop_when
     from frost.runtime.engine import Engine
     from frost.runtime.invariance import check_batch_invariance
     from frost.runtime.scheduler import QueueFull
@@ -49,7 +49,7 @@ _ROOMS = {
     "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
     "frost.core.transition": ("branch",),
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
-    "frost.halting.policy": ("AtDepth", "Rule", "stop_when"),
+    "frost.halting.stopping": ("AtDepth", "Rule", "stop_when"),
     "frost.halting.ranking": ("HaltingConfig",),
     "frost.runtime.engine": ("Engine",),
     "frost.runtime.invariance": ("check_batch_invariance",),

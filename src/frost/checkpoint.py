@@ -282,7 +282,7 @@ def _move_into_place(building: Path, path: Path) -> None:
             aside.rmdir()
             raise
         try:
-            check_destination(aside / path.name)    # somebody may have written there since we looked
+            check_destination(aside / path.name)    # another process may have written there since
             building.rename(path)
         except BaseException:
             (aside / path.name).rename(path)

@@ -120,7 +120,7 @@ def _carried_out(arguments: argparse.Namespace) -> int:
     except Exception as error:
         if os.environ.get("FROST_TRACEBACK"):
             raise
-        if type(error).__name__ in ("PeerLost", "EndedElsewhere"):    # by name: most verbs do without torch
+        if type(error).__name__ in ("PeerLost", "AbortedByRank0"):    # by name: most verbs do without torch
             return _complain(str(error), getattr(error, "status", 1), of_all=not str(error))
         first = (str(error).splitlines() or [""])[0]
         return _complain(f"{type(error).__name__}: {first} (FROST_TRACEBACK=1 shows where)", 1)

@@ -54,8 +54,8 @@ def advice(error: BaseException) -> str:
     """What to do about a write that failed, by the system's number for it."""
     number = getattr(error, "errno", None)
     if number is None:    # safetensors tells it in words only
-        told = re.search(r"os error (\d+)", str(error))
-        number = int(told[1]) if told else None
+        found = re.search(r"os error (\d+)", str(error))
+        number = int(found[1]) if found else None
     if number in FULL:
         return "Make room, then run the same command again; a training goes on with --resume."
     if number in FORBIDDEN:

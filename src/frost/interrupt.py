@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM as a wish that is granted between two steps; a second one ends the process at once.
+"""Ctrl-C and SIGTERM as a request that is granted between two steps; a second one ends the process at once.
 
-The same signal within a second is the same wish: who stops a whole process group reaches a training twice, by the group
-and by the `frost launch` that passes it on. The second may come when the
-first has been granted and the block is left.
+The same signal within a second is the same request: what stops a whole process group reaches a training twice, by the
+group and by the `frost launch` that passes it on. The second may come when the first has been granted and the block is
+left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SAME_WISH = 1.0    # seconds
+SAME_REQUEST = 1.0    # seconds
 
 
 class Stopped(KeyboardInterrupt):
@@ -28,8 +28,8 @@ class Stopped(KeyboardInterrupt):
         self.status = 128 + number
 
 
-class Wish:
-    """Whether somebody has asked to stop, and by which signal."""
+class StopRequest:
+    """Whether a signal has asked to stop, and which."""
 
     def __init__(self) -> None:
         self.number, self.since = 0, 0.0
@@ -39,34 +39,34 @@ class Wish:
 
 
 @contextmanager
-def stop_wish() -> Iterator[Wish]:
-    """While the block runs, the first signal only sets the wish; the handlers are put back in the end.
+def stop_requests() -> Iterator[StopRequest]:
+    """While the block runs, the first signal only sets the request; the handlers are put back in the end.
 
-    After a wish its own handler is put back by the next signal that is not the same wish.
+    After a request its own handler is put back by the next signal that is not the same request.
     """
-    wish = Wish()
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield wish    # signals reach the main thread only
+        yield request    # signals reach the main thread only
         return
 
     def handle(number: int, _: FrameType | None) -> None:
-        if wish and number == wish.number and time.monotonic() < wish.since + SAME_WISH:
+        if request and number == request.number and time.monotonic() < request.since + SAME_REQUEST:
             return
-        if wish:
+        if request:
             sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")    # a progress bar hides the cursor
             sys.stderr.flush()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        wish.number, wish.since = number, time.monotonic()
+        request.number, request.since = number, time.monotonic()
 
     def handle_late(number: int, _: FrameType | None) -> None:
-        if time.monotonic() >= wish.since + SAME_WISH:
+        if time.monotonic() >= request.since + SAME_REQUEST:
             signal.signal(number, before[signal.Signals(number)])
             os.kill(os.getpid(), number)
 
     before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
-        yield wish
+        yield request
     finally:
         for number, handler in before.items():
-            signal.signal(number, handle_late if number == wish.number else handler)
+            signal.signal(number, handle_late if number == request.number else handler)

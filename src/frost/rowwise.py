@@ -33,7 +33,7 @@ def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
 
 
 def sample_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A linear map at each position, (b, n, c) → (b, n, k); one product for each sample, whoever its mates are."""
+    """A linear map at each position, (b, n, c) → (b, n, k); one product for each sample of a batch."""
     if torch.is_grad_enabled():
         return F.linear(rows, weight, bias)
     products = torch.bmm(rows, weight.t().expand(len(rows), -1, -1))
@@ -49,7 +49,7 @@ class RowLinear(nn.Linear):
         return linear(rows, self.weight, self.bias)
 
 
-def each_alone(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+def elementwise_by_row(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
     """An elementwise function of (b,) whose rounding does not depend on a sample's place in the batch.
 
     A vectorised loop computes the last few elements of a tensor by other instructions, which round differently. Here

@@ -8,7 +8,7 @@ import pytest
 
 from frost.checkpoint import load
 from frost.data.digits import load_digits
-from frost.training.evaluate import run_frozen
+from frost.training.validation import run_frozen
 
 QUICK = ["--set", "train.epochs=2", "model.depth=4", "model.channels=16"]
 

@@ -20,9 +20,10 @@ from PIL import Image
 
 from frost.checkpoint import load, save, weights_hash
 from frost.commands.calibrate import calibrate_run as calibrate
-from frost.commands.predict import Seen, Unseen, as_json, predict, text
+from frost.commands.predict import Seen, as_json, predict, text
 from frost.config import to_dict
 from frost.data.digits import load_digits
+from frost.data.filelist import Unseen
 from frost.evaluation.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.runtime.answerfile import AnswerFile

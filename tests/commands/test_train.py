@@ -18,9 +18,9 @@ from frost.checkpoint import load, weights_hash
 from frost.cli import main
 from frost.config import override, to_dict
 from frost.data.digits import load_digits
-from frost.interrupt import SAME_WISH, stop_wish
+from frost.interrupt import SAME_REQUEST, stop_requests
 from frost.recipes import recipe
-from frost.training.logbook import read
+from frost.training.logging import read_logbook
 from frost.training.runfolder import begin, may_begin
 
 LONGER = ("train.epochs=12", "train.save_every=2")
@@ -49,18 +49,18 @@ def undisturbed(tmp_path_factory):
 def wait_for(child, out, steps):
     """Until the run has taken so many steps; it must still be under way then."""
     until = time.monotonic() + 100
-    while len(read(out / "logbook.jsonl")) < steps:
+    while len(read_logbook(out / "logbook.jsonl")) < steps:
         assert child.poll() is None, child.stderr.read()
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
 def validations_of(out):
-    return [{**entry, "seconds": None} for entry in read(out / "validation.jsonl")]
+    return [{**entry, "seconds": None} for entry in read_logbook(out / "validation.jsonl")]
 
 
 def assert_same(one, two):
-    assert read(one / "logbook.jsonl") == read(two / "logbook.jsonl")
+    assert read_logbook(one / "logbook.jsonl") == read_logbook(two / "logbook.jsonl")
     assert validations_of(one) == validations_of(two)
     assert weights_hash(load(one).model) == weights_hash(load(two).model)
     assert load(one).calibration.to_dict() == load(two).calibration.to_dict()
@@ -69,11 +69,11 @@ def assert_same(one, two):
 def test_a_training_leaves_a_run_with_logbook_calibration_and_origin(tmp_path, capsys):
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "--json") == 0
     answer = json.loads(capsys.readouterr().out)
-    entries = read(tmp_path / "r" / "logbook.jsonl")
+    entries = read_logbook(tmp_path / "r" / "logbook.jsonl")
     assert [entry["step"] for entry in entries] == list(range(1, 11))     # 1,078 images, five batches, two epochs
     assert {"epoch", "loss", "scale", "learning_rate", "easy_score", "median_score"} <= entries[0].keys()
     assert all(len(entry["accuracy_per_step"]) == 3 for entry in entries)
-    validations = read(tmp_path / "r" / "validation.jsonl")
+    validations = read_logbook(tmp_path / "r" / "validation.jsonl")
     assert [(entry["step"], entry["epoch"], len(entry["accuracy"])) for entry in validations] == [(5, 1, 3), (10, 2, 3)]
     saved = load(tmp_path / "r")
     assert saved.calibration is not None
@@ -87,8 +87,8 @@ def test_the_kept_weights_are_the_averaged_ones(tmp_path):
     run("train", "digits", "--out", tmp_path / "mean", *SMALL)
     run("train", "digits", "--out", tmp_path / "last", *SMALL, "train.average=0")
     assert weights_hash(load(tmp_path / "mean").model) != weights_hash(load(tmp_path / "last").model)
-    assert [entry["loss"] for entry in read(tmp_path / "mean" / "logbook.jsonl")] == [
-        entry["loss"] for entry in read(tmp_path / "last" / "logbook.jsonl")]     # averaging does not touch training
+    mean, last = (read_logbook(tmp_path / name / "logbook.jsonl") for name in ("mean", "last"))
+    assert [entry["loss"] for entry in mean] == [entry["loss"] for entry in last]    # averaging does not touch training
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_a_signal_saves_and_prints_the_command_that_goes_on(tmp_path, undisturbe
     command = last.partition("To go on: ")[2]
     assert command.startswith("frost train digits")
     assert command.endswith("--resume")
-    done = len(read(out / "logbook.jsonl"))
+    done = len(read_logbook(out / "logbook.jsonl"))
     assert f"after step {done};" in last
     again = subprocess.run([sys.executable, "-m", *command.split()], capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
@@ -154,10 +154,10 @@ def test_folders_that_hold_something_else_are_refused(tmp_path, capsys):
     assert run("train", "digits", "--out", tmp_path / "mine", "--resume") == 2
     assert "no run" in capsys.readouterr().err
     assert run("train", "cifar100-cpu", "--out", tmp_path / "new", "--data", tmp_path) == 2
-    told = capsys.readouterr().err
-    assert "cifar-100-python" in told
-    assert "toronto.edu" in told
-    assert "--data DIR" in told
+    complaint = capsys.readouterr().err
+    assert "cifar-100-python" in complaint
+    assert "toronto.edu" in complaint
+    assert "--data DIR" in complaint
     assert not (tmp_path / "new").exists()
 
 
@@ -182,7 +182,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
     assert "another process is training" in complaint
 
 
-def test_a_model_that_does_not_fit_the_data_is_told_what_to_set(tmp_path, capsys):
+def test_a_model_that_does_not_fit_the_data_names_what_to_set(tmp_path, capsys):
     assert run("train", "digits", "--out", tmp_path / "r", "--set", "model.classes=12") == 2
     assert "--set model.classes=10 makes it fit" in capsys.readouterr().err
 
@@ -191,23 +191,24 @@ def test_a_baseline_is_one_setting_away(tmp_path):
     for name in ("vanilla", "recurrent", "basic-ssm"):
         assert run("train", "digits", "--out", tmp_path / name, *SMALL, "train.epochs=1",
                    f"model.architecture={name}") == 0
-        assert read(tmp_path / name / "logbook.jsonl")[0]["scale"] is None
+        assert read_logbook(tmp_path / name / "logbook.jsonl")[0]["scale"] is None
 
 
 class Interrupting:
-    """Asks a run to stop at its n-th look at the wish, as a signal would."""
+    """Asks a run to stop at its n-th look at the request, as a signal would."""
 
     def __init__(self, monkeypatch, looks):
-        self.looks, self.number = looks, signal.SIGINT
-        monkeypatch.setattr("frost.training.run.stop_wish", lambda: contextlib.nullcontext(self))
+        self.looks = looks
+        monkeypatch.setattr("frost.training.run.stop_requests", lambda: contextlib.nullcontext(self))
 
-    def __bool__(self):
+    @property
+    def number(self):
         self.looks -= 1
-        return self.looks == 0
+        return signal.SIGINT if self.looks == 0 else 0
 
 
 def steps_before_stop(words, monkeypatch, looks):
-    """Go on until the wish is looked at so often, then to the end; whether it was stopped at all."""
+    """Go on until the request is looked at so often, then to the end; whether it was stopped at all."""
     with monkeypatch.context() as patched:
         Interrupting(patched, looks)
         status = run(*words)
@@ -217,7 +218,7 @@ def steps_before_stop(words, monkeypatch, looks):
 
 @pytest.mark.parametrize("extra", [(), ("halting.refit=0", "halting.calibrate=last-epoch")])
 def test_stopped_anywhere_it_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, extra):
-    """In a step, inside a validation, after the last step, in the calibration: every place where the wish is seen."""
+    """In a step, inside a validation, after the last step, in the calibration: every place that looks for a request."""
     words = ("train", "digits", "--resume", *SMALL, "train.save_every=3", *extra)
     assert run(*words, "--out", tmp_path / "whole") == 0
     for looks in range(1, 40):
@@ -251,13 +252,13 @@ def test_a_kill_while_the_run_is_finished_loses_nothing(tmp_path, monkeypatch, n
 @pytest.mark.slow
 def test_a_second_signal_leaves_at_once(tmp_path):
     script = ("import signal, os, time\n"
-              "from frost.interrupt import SAME_WISH, stop_wish\n"
-              "with stop_wish() as wish:\n"
+              "from frost.interrupt import SAME_REQUEST, stop_requests\n"
+              "with stop_requests() as request:\n"
               "    os.kill(os.getpid(), signal.SIGTERM)\n"
               "    os.kill(os.getpid(), signal.SIGTERM)\n"    # at once: by the group and by the launcher
-              "    assert wish.number == signal.SIGTERM\n"
+              "    assert request.number == signal.SIGTERM\n"
               "    print('still here', flush=True)\n"
-              "    time.sleep(SAME_WISH)\n"
+              "    time.sleep(SAME_REQUEST)\n"
               "    os.kill(os.getpid(), signal.SIGTERM)\n"
               "    print('never', flush=True)\n")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -265,17 +266,17 @@ def test_a_second_signal_leaves_at_once(tmp_path):
     assert done.returncode == -signal.SIGTERM
 
 
-def test_the_same_wish_that_arrives_when_the_first_was_granted_is_no_second_one():
+def test_the_same_request_that_arrives_when_the_first_was_granted_is_no_second_one():
     heard = []
     outer = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     ours = signal.getsignal(signal.SIGTERM)
     try:
-        with stop_wish() as wish:
+        with stop_requests() as request:
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)      # by the launcher, a moment after the group
-        assert wish.number == signal.SIGTERM
+        assert request.number == signal.SIGTERM
         assert heard == []
-        wish.since -= SAME_WISH
+        request.since -= SAME_REQUEST
         os.kill(os.getpid(), signal.SIGTERM)
         assert heard == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) is ours
@@ -298,8 +299,8 @@ def test_the_same_signal_while_the_process_ends_does_not_change_its_status():
 
 def test_handlers_are_put_back():
     before = signal.getsignal(signal.SIGINT)
-    with stop_wish() as wish:
-        assert not wish
+    with stop_requests() as request:
+        assert not request
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -311,7 +312,7 @@ def test_a_folder_that_only_a_killed_process_has_touched_is_as_good_as_empty(tmp
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 0
 
 
-def test_final_weights_without_a_manifest_are_told_of_and_the_checkpoint_is_read(tmp_path):
+def test_final_weights_without_a_manifest_are_warned_about_and_the_checkpoint_is_read(tmp_path):
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "train.save_every=1") == 0
     (tmp_path / "r" / "MANIFEST.json").unlink()
     with pytest.warns(UserWarning, match="has no MANIFEST.json"):
@@ -335,7 +336,7 @@ def test_tensorboard_gets_the_curves(tmp_path):
     assert run("train", "digits", "--out", tmp_path / "r", "--tensorboard", *SMALL) == 0
     events = EventAccumulator(str(tmp_path / "r" / "tensorboard"))
     events.Reload()
-    entries = read(tmp_path / "r" / "logbook.jsonl")
+    entries = read_logbook(tmp_path / "r" / "logbook.jsonl")
     for curve, field in (("train/scale", "scale"), ("train/loss", "loss"), ("train/gradient_norm", "gradient_norm")):
         points = events.Scalars(curve)
         assert [point.step for point in points] == [entry["step"] for entry in entries]
@@ -361,16 +362,16 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_pa
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
-def test_a_place_that_cannot_be_written_is_told_with_what_to_do(tmp_path, monkeypatch, capsys, number):
+def test_a_place_that_cannot_be_written_is_reported_with_what_to_do(tmp_path, monkeypatch, capsys, number):
     def refuse(self, *_, **__):
         raise OSError(number, os.strerror(number), str(self))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert run("train", "digits", "--out", tmp_path / "r", *SMALL) == 2
-    told = capsys.readouterr().err
-    assert f"r could not be written ({os.strerror(number)})" in told
-    assert "Choose another place" in told
-    assert "--resume" not in told
+    complaint = capsys.readouterr().err
+    assert f"r could not be written ({os.strerror(number)})" in complaint
+    assert "Choose another place" in complaint
+    assert "--resume" not in complaint
 
 
 @pytest.mark.parametrize("setting", ["workers=1", "timeout=60", "device=cpu", "save_every=3", "validate_every=2",
@@ -410,8 +411,8 @@ def test_hints_can_be_typed_as_they_stand(tmp_path, capsys):
 
 @pytest.mark.filterwarnings("ignore:λ has reached inf")
 @pytest.mark.parametrize("verb", [("train", "digits"), ("demo", "digits")])
-def test_a_rate_that_diverges_is_told_with_the_step_and_what_to_lower(tmp_path, capsys, verb):
+def test_a_rate_that_diverges_is_reported_with_the_step_and_what_to_lower(tmp_path, capsys, verb):
     assert run(*verb, "--out", tmp_path / "r", *SMALL, "train.learning_rate=1e30") == 2
-    told = capsys.readouterr().err
-    assert "scale is inf after step 1; lower train.learning_rate, which is 1e+30" in told
-    assert "JSON" not in told
+    complaint = capsys.readouterr().err
+    assert "scale is inf after step 1; lower train.learning_rate, which is 1e+30" in complaint
+    assert "JSON" not in complaint

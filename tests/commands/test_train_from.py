@@ -11,8 +11,8 @@ from frost.checkpoint import load, weights_hash
 from frost.cli import main
 from frost.config import from_dict
 from frost.recipes import RunConfig, recipe
-from frost.training.beginning import first_model
-from frost.training.team import ALONE
+from frost.training.distributed import SINGLE
+from frost.training.run import first_model
 
 SMALL = ("--set", "train.epochs=1", "train.batch=256", "model.depth=3", "model.channels=16", "model.bottleneck=8",
          "halting.refit=0")
@@ -45,15 +45,16 @@ def test_the_run_remembers_which_weights_it_began_with(tmp_path, first):
 
 def stopped_then_gone_on(words, monkeypatch):
     """A run that is stopped in the middle as by a signal, then gone on with."""
-    class Wish:
-        looks, number = 3, signal.SIGINT
+    class Request:
+        looks = 3
 
-        def __bool__(self):
+        @property
+        def number(self):
             self.looks -= 1
-            return self.looks == 0
+            return signal.SIGINT if self.looks == 0 else 0
 
     with monkeypatch.context() as patched:
-        patched.setattr("frost.training.run.stop_wish", lambda: contextlib.nullcontext(Wish()))
+        patched.setattr("frost.training.run.stop_requests", lambda: contextlib.nullcontext(Request()))
         assert run(*words) == 130
     return lambda *more: run(*words, *more, "--resume")
 
@@ -112,7 +113,7 @@ def test_precision_that_this_machine_lacks_claims_no_folder(tmp_path, capsys, mo
 
 def test_the_shipped_run_is_of_its_recipe():
     run, origin = load("cifar100-cpu"), json.loads((load("cifar100-cpu").path / "origin.json").read_text())
-    model, found = first_model(recipe(origin["recipe"]), "cifar100-cpu", ALONE)
+    model, found = first_model(recipe(origin["recipe"]), "cifar100-cpu", SINGLE)
     assert found == weights_hash(model) == weights_hash(run.model)
     config = {name: value for name, value in run.config.items() if name != "classes"}
     assert from_dict(RunConfig, config) == recipe(origin["recipe"])

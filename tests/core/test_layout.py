@@ -102,7 +102,7 @@ def test_large_maps_are_read_one_by_one_and_give_the_same(rectify, monkeypatch):
         monkeypatch.setattr(layout, "LARGE", 6 * 7 * 9)
         fast = norm.pooled(hidden)
         torch.testing.assert_close(fast, pool(norm(hidden), 1))
-        assert torch.equal(norm.pooled(hidden[2:3])[0], fast[2])          # whoever else is there
+        assert torch.equal(norm.pooled(hidden[2:3])[0], fast[2])          # whatever else is there
         assert norm.pooled(hidden[:0]).shape == (0, 6)
         with torch.autocast("cpu", torch.bfloat16):
             assert torch.equal(norm.pooled(hidden), fast)

@@ -1,5 +1,7 @@
 import copy
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -107,6 +109,22 @@ def test_a_fused_optimiser_renews_the_cache(rule, images):
     optimizer.step()
     with torch.no_grad():
         torch.testing.assert_close(model(images).outputs, copy.deepcopy(model)(images).outputs)
+
+
+def test_optimisers_are_watched_only_once_a_value_is_kept():
+    code = ("import torch, frost\n"
+            "from torch import nn\n"
+            "from torch.optim.optimizer import _global_optimizer_post_hooks as hooks\n"
+            "model = frost.Frost(nn.Identity(), nn.Linear(4, 4), channels=4, classes=2, depth=2)\n"
+            "model(torch.rand(3, 4)).outputs.sum().backward()\n"
+            "torch.optim.SGD(model.parameters(), lr=0.1).step()\n"
+            "before = len(hooks)\n"
+            "with torch.no_grad():\n"
+            "    model.eval()(torch.rand(3, 4))\n"
+            "    model(torch.rand(3, 4))\n"
+            "print(before, len(hooks))\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "1"]
 
 
 def test_a_block_that_overwrites_its_input_is_refused(images):
@@ -287,7 +305,7 @@ def test_bad_images_are_refused_with_a_sentence(kind):
         model(wrong)
 
 
-def test_what_a_stem_of_the_users_does_not_take_is_told_in_a_sentence():
+def test_what_a_stem_of_the_users_does_not_take_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"the stem does not take a tensor of shape \(2, 3, 8, 8\)"):
         small_frost().begin(torch.zeros(2, 3, 8, 8))
 

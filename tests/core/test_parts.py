@@ -12,7 +12,7 @@ X = torch.randn(4, 6)
 
 
 class Stem(nn.Module):
-    """Gives what it is told to."""
+    """Gives what the test asks for."""
 
     def __init__(self, given):
         super().__init__()
@@ -66,11 +66,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_does_not_fit_is_told_in_one_sentence_at_the_first_batch(name):
+def test_what_does_not_fit_is_refused_in_one_sentence_at_the_first_batch(name):
     make, sentence = BAD[name]
-    with pytest.raises(ValueError, match=sentence) as told:
+    with pytest.raises(ValueError, match=sentence) as refused:
         make()(X)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("make", "sentence"), [
@@ -91,10 +91,10 @@ def test_what_does_not_fit_is_told_in_one_sentence_at_the_first_batch(name):
     (lambda: frost.OwnHead(len, 8), r"a head must be a torch\.nn\.Module"),
     (lambda: frost.Frost(nn.Identity(), nn.Identity(), frost.Regressor(8), config=FrostConfig(score_sees="output")),
      "use score_sees='state'")])
-def test_what_does_not_fit_is_told_at_construction(make, sentence):
-    with pytest.raises(ValueError, match=sentence) as told:
+def test_what_does_not_fit_is_refused_at_construction(make, sentence):
+    with pytest.raises(ValueError, match=sentence) as refused:
         make()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_positional_and_short_forms_make_the_same_model():

@@ -7,7 +7,7 @@ from conftest import small_frost
 from frost.core import precision
 from frost.core.precision import autocast, bf16_fault, resolve_precision
 from frost.evaluation.throughput import bench
-from frost.halting.policy import AtDepth
+from frost.halting.stopping import AtDepth
 from frost.runtime.engine import Engine
 
 CPU = torch.device("cpu")
@@ -16,7 +16,7 @@ ILLEGAL = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 
 @pytest.fixture
 def tiles(monkeypatch):
-    """A CPU that announces tiles, where a trial product does what it is told."""
+    """A CPU that announces tiles, where a trial product does what the test asks for."""
     def announce(trial: str) -> None:
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
@@ -40,10 +40,10 @@ def test_auto_is_float32_where_announced_tiles_end_a_process(tiles):
     assert resolve_precision("auto", CPU) == "float32"
 
 
-@pytest.mark.parametrize(("trial", "told"), [(ILLEGAL, "SIGILL"), ("raise SystemExit(3)", "status 3")])
-def test_bf16_is_refused_where_a_trial_does_not_end_well(tiles, trial, told):
+@pytest.mark.parametrize(("trial", "end"), [(ILLEGAL, "SIGILL"), ("raise SystemExit(3)", "status 3")])
+def test_bf16_is_refused_where_a_trial_does_not_end_well(tiles, trial, end):
     tiles(trial)
-    with pytest.raises(ValueError, match=rf"bf16 ends a process with {told}; set it to float32"):
+    with pytest.raises(ValueError, match=rf"bf16 ends a process with {end}; set it to float32"):
         resolve_precision("bf16", CPU)
 
 

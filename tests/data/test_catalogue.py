@@ -68,7 +68,7 @@ def test_imagenet100_takes_its_classes_from_any_tree(small_set):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BUNDLED])
-def test_what_is_missing_is_told_with_place_page_command(tmp_path, name):
+def test_what_is_missing_is_reported_with_place_page_command(tmp_path, name):
     with pytest.raises(ValueError, match="does not hold") as raised:
         load(name, tmp_path, image_size=FACTS[name].image_size or 32)
     text = str(raised.value)
@@ -76,7 +76,7 @@ def test_what_is_missing_is_told_with_place_page_command(tmp_path, name):
     assert ("--download" in text) == bool(FACTS[name].remotes)
 
 
-def test_an_unknown_name_is_told_the_known_ones():
+def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ValueError, match="no data set 'cifar'; known are digits, addition, mazes, mnist"):
         load("cifar")
 

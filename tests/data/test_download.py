@@ -74,7 +74,7 @@ def remote(server: Server) -> Remote:
 
 def test_a_file_is_fetched_and_named(server, tmp_path):
     seen = []
-    path = fetch(remote(server), tmp_path / "cache", report=lambda *told: seen.append(told), **QUICK)
+    path = fetch(remote(server), tmp_path / "cache", report=lambda *report: seen.append(report), **QUICK)
     assert path == tmp_path / "cache" / "set.tar.gz"
     assert path.read_bytes() == BODY
     assert seen[-1] == ("fetching set.tar.gz", len(BODY), len(BODY))

@@ -52,7 +52,7 @@ def test_a_decoded_split_gives_the_same_batches(small_set):
     split = load_folder(root, 8).train
     seen = []
     rows = torch.tensor([3, 0, 17])
-    assert torch.equal(decoded(split, lambda *told: seen.append(told)).batch(rows), split.batch(rows))
+    assert torch.equal(decoded(split, lambda *report: seen.append(report)).batch(rows), split.batch(rows))
     assert seen[-1] == ("decoding images", 18, 18)
 
 
@@ -78,7 +78,7 @@ def test_a_split_can_be_sent_to_another_process(small_set):
 def test_progress_is_reported_for_every_file(small_set):
     root, _ = small_set("folder")
     seen = []
-    load_folder(root, 8, report=lambda *told: seen.append(told))
+    load_folder(root, 8, report=lambda *report: seen.append(report))
     assert seen == [("checking images", count, 40) for count in range(1, 41)]
 
 

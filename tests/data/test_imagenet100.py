@@ -41,7 +41,7 @@ def test_a_build_goes_on_where_it_was(full, tmp_path):
     (out / "train/n1/1.JPEG").unlink()
     (out / "train/n1/1.JPEG").write_bytes(b"half")
     seen = []
-    assert build(full, out, ("n1", "n3"), lambda *told: seen.append(told)) == 8
+    assert build(full, out, ("n1", "n3"), lambda *report: seen.append(report)) == 8
     assert (out / "train/n1/0.JPEG").read_bytes() == b"trainn10"
     assert (out / "train/n1/1.JPEG").read_bytes() == b"trainn11"
     assert (out / "val/n3/1.JPEG").stat().st_ino == kept

@@ -48,6 +48,6 @@ def test_too_few_images_to_hold_any_out_is_an_error(count):
         hold_out(np.zeros(count, dtype=np.int64))
 
 
-def test_classes_are_named_after_digits_unless_told():
+def test_classes_are_named_after_digits_unless_given():
     split = take(np.zeros((1, 1, 2, 2), np.uint8), np.zeros(1, np.int64), np.arange(1))
     assert DataSet("any", split, split, split).classes == tuple("0123456789")

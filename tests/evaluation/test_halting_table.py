@@ -11,7 +11,7 @@ from frost.evaluation.halting_table import (
     standard_error,
 )
 from frost.halting.calibration import Calibration
-from frost.halting.policy import AtDepth, Rule
+from frost.halting.stopping import AtDepth, Rule
 
 LABELS = torch.tensor([0, 1])
 OUTPUTS = torch.tensor([[[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]],      # right, wrong, right

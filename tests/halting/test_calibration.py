@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frost.halting.calibration import Calibration, Cost, NotCalibrated
-from frost.halting.policy import AtDepth, Rule, first_passage
+from frost.halting.stopping import AtDepth, Rule, first_passage
 
 
 def calibration(logits: torch.Tensor | None = None) -> Calibration:
@@ -44,7 +44,7 @@ def test_a_score_that_is_not_a_number_never_stops_an_image():
     assert first_passage(Rule("rank", (0.0,)).stops(torch.tensor([[math.nan, math.nan, -1.0]]))).tolist() == [3]
 
 
-def test_fixed_depth_stops_everybody_there():
+def test_fixed_depth_stops_every_image_there():
     assert first_passage(AtDepth(2).stops(torch.randn(3, 5))).tolist() == [2, 2, 2]
     assert first_passage(AtDepth(9).stops(torch.randn(3, 5))).tolist() == [5, 5, 5]
     with pytest.raises(ValueError, match="at least 1"):
@@ -86,16 +86,16 @@ def test_an_empty_calibration_says_so():
 def labelled(count: int = 400, depth: int = 6) -> Calibration:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(count, depth, generator=generator).cumsum(dim=1)
-    hits = torch.rand(count, depth, generator=generator) < torch.sigmoid(logits)
-    return Calibration.gather(logits, hits, weights_hash="abc", cost=Cost(once=100, first=0, step=50), k=256)
+    correct = torch.rand(count, depth, generator=generator) < torch.sigmoid(logits)
+    return Calibration.gather(logits, correct, weights_hash="abc", cost=Cost(once=100, first=0, step=50), k=256)
 
 
 @pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("wish", [1.5, 3.0, 5.0])
-def test_a_mean_depth_is_kept_on_the_held_out_images(wish, per_step):
+@pytest.mark.parametrize("target", [1.5, 3.0, 5.0])
+def test_a_mean_depth_is_kept_on_the_held_out_images(target, per_step):
     ours = labelled()
-    rule = ours.at_mean_depth(wish, "rank-per-step" if per_step else "rank")
-    assert ours.mean_depth_of(rule) == pytest.approx(wish, abs=0.05)
+    rule = ours.at_mean_depth(target, "rank-per-step" if per_step else "rank")
+    assert ours.mean_depth_of(rule) == pytest.approx(target, abs=0.05)
     assert len(rule.thresholds) == (6 if per_step else 1)
     depths = first_passage(rule.stops(torch.from_numpy(ours.values)))
     assert depths.double().mean().item() == pytest.approx(ours.mean_depth_of(rule))
@@ -122,7 +122,7 @@ def test_an_accuracy_budget_needs_labels():
 
 
 def test_a_depth_that_no_threshold_reaches_says_what_is_reachable():
-    steps = torch.arange(6.0).expand(50, 6)                 # everybody alike: whole steps only
+    steps = torch.arange(6.0).expand(50, 6)                 # all alike: whole steps only
     ours = Calibration.gather(steps, steps > 2, weights_hash="", rule="patience")
     assert ours.at_mean_depth(3.0).name == "patience"
     with pytest.raises(ValueError, match=r"nearest is [34]\.000"):
@@ -136,17 +136,17 @@ def test_quantiles_for_each_step_come_from_that_step():
 
 
 def test_the_calibrations_of_two_machines_merge():
-    logits, hits = torch.randn(300, 6), torch.rand(300, 6) < 0.5
-    parts = [Calibration.gather(logits[rows], hits[rows], weights_hash="abc", k=4096)
+    logits, correct = torch.randn(300, 6), torch.rand(300, 6) < 0.5
+    parts = [Calibration.gather(logits[rows], correct[rows], weights_hash="abc", k=4096)
              for rows in (slice(0, 100), slice(100, 300))]
-    whole = Calibration.gather(logits, hits, weights_hash="abc", k=4096)
+    whole = Calibration.gather(logits, correct, weights_hash="abc", k=4096)
     merged = parts[0].merge(parts[1])
     for q in (0.1, 0.5, 0.9):
         assert merged.at_quantile(q) == whole.at_quantile(q)
     assert merged.at_mean_depth(3.0) == whole.at_mean_depth(3.0)
     assert len(parts[0].values) == 100                      # its own traces are as they were
     with pytest.raises(ValueError, match="same weights_hash"):
-        merged.merge(Calibration.gather(logits, hits, weights_hash="other", k=4096))
+        merged.merge(Calibration.gather(logits, correct, weights_hash="other", k=4096))
 
 
 def test_everything_survives_json():

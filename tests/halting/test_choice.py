@@ -117,13 +117,13 @@ def gathered(signals, quality):
     return Calibration.gather(given, torch.from_numpy(quality), weights_hash="abc", choose=True)
 
 
-@pytest.mark.parametrize("wish", [1.0, 1.25, 3.0, 3.7, 5.999, 6.0])
-def test_two_steps_are_the_neighbours_of_the_mean_depth_in_the_right_shares(wish):
+@pytest.mark.parametrize("target", [1.0, 1.25, 3.0, 3.7, 5.999, 6.0])
+def test_two_steps_are_the_neighbours_of_the_mean_depth_in_the_right_shares(target):
     signals, _ = traces()
-    reached = two_steps(signals["rank"], wish)
+    reached = two_steps(signals["rank"], target)
     depths = stops_at(signals["rank"], reached.thresholds)
-    assert set(depths.tolist()) <= {math.floor(wish), math.floor(wish) + 1}
-    assert depths.mean() == pytest.approx(wish, abs=0.01)
+    assert set(depths.tolist()) <= {math.floor(target), math.floor(target) + 1}
+    assert depths.mean() == pytest.approx(target, abs=0.01)
     assert reached.mean_depth == depths.mean()
 
 

@@ -5,7 +5,7 @@ import torch
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
-from frost.halting.policy import Rule
+from frost.halting.stopping import Rule
 
 RULE = Rule("rank", (1.0,))
 
@@ -43,7 +43,7 @@ def test_a_change_that_only_shows_later_is_seen_too():
 
 
 def test_scores_of_images_that_have_stopped_are_not_missed():
-    """Later scores are those of who is left; compared with everybody's they would look like a drift."""
+    """Later scores are those of the images that are left; compared with those of all they would look like a drift."""
     line = watched(scores(1, 2000)).drifts()[3]
     assert line.then < 3000
     assert line.distance < line.limit

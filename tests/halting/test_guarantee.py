@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from frost.halting.budget import best_cut, stops_at
+from frost.halting.budget import best_threshold, stops_at
 from frost.halting.guarantee import (
     _deviation,
     _shares_allowed,
+    certified_threshold,
     chance_of_excess,
-    cheapest_safe,
     per_step_ladder,
     pooled_ladder,
 )
@@ -22,33 +22,34 @@ def population(seed: int, count: int, depth: int = 6) -> tuple[np.ndarray, np.nd
     generator = np.random.default_rng(seed)
     when = generator.geometric(0.45, count)
     steps = np.arange(1, depth + 1)
-    hits = steps >= when[:, None]
-    values = (hits * 2.0 + generator.normal(size=(count, depth))).astype(np.float32)
-    return values, hits
+    correct = steps >= when[:, None]
+    values = (correct * 2.0 + generator.normal(size=(count, depth))).astype(np.float32)
+    return values, correct
 
 
-def loss(values: np.ndarray, hits: np.ndarray, thresholds: tuple[float, ...]) -> float:
+def loss(values: np.ndarray, correct: np.ndarray, thresholds: tuple[float, ...]) -> float:
     depths = stops_at(values, thresholds)
-    return float(hits[:, -1].mean() - hits[np.arange(len(hits)), depths - 1].mean())
+    return float(correct[:, -1].mean() - correct[np.arange(len(correct)), depths - 1].mean())
 
 
-def safe(values: np.ndarray, hits: np.ndarray, allowed: float, confidence: float) -> tuple[float, ...]:
-    name, thresholds = cheapest_safe({"rank": values}, hits, allowed, confidence)
+def safe(values: np.ndarray, correct: np.ndarray, allowed: float, confidence: float) -> tuple[float, ...]:
+    name, thresholds = certified_threshold({"rank": values}, correct, allowed, confidence)
     assert name == "rank"
     return thresholds
 
 
 def test_ladders_go_from_deep_to_shallow():
-    values, hits = population(0, 500)
-    for ladder in (pooled_ladder(values), per_step_ladder(values, hits), per_step_ladder(values, hits, best_cut)):
+    values, correct = population(0, 500)
+    for ladder in (pooled_ladder(values), per_step_ladder(values, correct),
+                   per_step_ladder(values, correct, best_threshold)):
         depths = [stops_at(values, rule).mean() for rule in ladder]
         assert len(depths) > 10
         assert depths == sorted(depths, reverse=True)
 
 
 def test_the_rungs_of_a_ladder_are_close():
-    values, hits = population(0, 2000)
-    depths = [stops_at(values, rule).mean() for rule in per_step_ladder(values, hits)]
+    values, correct = population(0, 2000)
+    depths = [stops_at(values, rule).mean() for rule in per_step_ladder(values, correct)]
     assert depths[0] > 5.5
     assert max(deep - shallow for deep, shallow in itertools.pairwise(depths)) < 0.1
 
@@ -118,7 +119,7 @@ def test_the_promise_holds_on_fresh_data(signals):
     for seed in range(24):
         rows = generator.integers(0, 20_000, 4000)
         drawn = {name: values[rows] for name, values in given.items()}
-        name, rule = cheapest_safe(drawn, pool[1][rows], 0.02, 0.9, seed)
+        name, rule = certified_threshold(drawn, pool[1][rows], 0.02, 0.9, seed)
         broken += loss(given[name], pool[1], rule) > 0.02
         ratios.append(stops_at(given[name], rule).mean() / best)
     assert broken / 24 <= 0.1 + 2 * math.sqrt(0.09 / 24)
@@ -139,18 +140,18 @@ def test_one_or_two_images_certify_nothing(count):
 
 
 def test_signals_that_are_no_numbers_certify_nothing():
-    values, hits = population(0, 300)
-    assert safe(np.full_like(values, math.nan), hits, 0.01, 0.95) == (math.inf,)
+    values, correct = population(0, 300)
+    assert safe(np.full_like(values, math.nan), correct, 0.01, 0.95) == (math.inf,)
 
 
 def test_a_model_of_one_step_stays_as_it_is():
-    values, hits = population(0, 300, depth=1)
-    assert safe(values, hits, 0.01, 0.95) == (math.inf,)
+    values, correct = population(0, 300, depth=1)
+    assert safe(values, correct, 0.01, 0.95) == (math.inf,)
 
 
 def test_too_few_images_certify_nothing():
-    values, hits = population(4, 12)
-    assert safe(values, hits, 0.01, 0.95) == (math.inf,)
+    values, correct = population(4, 12)
+    assert safe(values, correct, 0.01, 0.95) == (math.inf,)
 
 
 @pytest.mark.parametrize(("allowed", "confidence", "sentence"), [

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from frost.halting.score import class_features, decidedness, make_score, over_positions
+from frost.halting.score import class_features, make_score, output_features, over_positions
 
 ROWS = (2, 3, 5, 7, 8, 13, 16, 31, 64)
 
@@ -28,7 +28,7 @@ def test_a_score_that_sees_the_output_is_the_sum_of_its_parts():
     score = make_score(6, "output", 3)
     torch.nn.init.normal_(score.decided.weight)
     pooled, output = torch.randn(4, 6), torch.randn(4, 3)
-    expected = score.linear(pooled)[:, 0] + decidedness(output) @ score.decided.weight[0]
+    expected = score.linear(pooled)[:, 0] + output_features(output) @ score.decided.weight[0]
     torch.testing.assert_close(score(pooled, class_features(output)), expected)
 
 
@@ -36,7 +36,7 @@ def test_of_many_answers_it_sees_the_least_sure_and_the_mean():
     torch.manual_seed(0)
     output, mask = torch.randn(3, 4, 5, 6), torch.rand(3, 4, 5) < 0.6
     mask[:, 0, 0] = True
-    numbers = decidedness(output)
+    numbers = output_features(output)
     by_hand = torch.stack([torch.cat([row[keep].amin(dim=0), row[keep].mean(dim=0)])
                            for row, keep in zip(numbers, mask, strict=True)])
     torch.testing.assert_close(class_features(output, mask), by_hand)

@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from frost.halting.policy import AtDepth, Rule, agreement_oracle, depth_under, first_passage, label_oracle
 from frost.halting.score import OutputScore, class_features
-from frost.halting.signals import SIGNALS, Reading, along, each_alone
+from frost.halting.signals import SIGNALS, Reading, along
+from frost.halting.stopping import AtDepth, Rule, agreement_oracle, depth_under, first_passage, label_oracle
+from frost.rowwise import elementwise_by_row
 
 # one image, three steps, two classes: p = (½, ½), (¾, ¼), (¼, ¾)
 OUTPUTS = torch.log(torch.tensor([[[0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]]))
@@ -51,8 +52,8 @@ def test_the_control_a_plain_elementwise_function_does_depend_on_the_row():
     functions = (torch.sigmoid, torch.log1p, torch.nn.functional.softplus, torch.exp)
     plain = [all(torch.equal(function(numbers[:size].abs())[-3:], function(numbers.abs())[:size][-3:])
                  for size in range(8, 300)) for function in functions]
-    alone = [all(torch.equal(each_alone(function, numbers[:size].abs())[-3:],
-                             each_alone(function, numbers.abs())[:size][-3:]) for size in range(8, 300))
+    alone = [all(torch.equal(elementwise_by_row(function, numbers[:size].abs())[-3:],
+                             elementwise_by_row(function, numbers.abs())[:size][-3:]) for size in range(8, 300))
              for function in functions]
     assert all(alone)
     if torch.backends.cpu.get_cpu_capability() != "DEFAULT":
@@ -108,7 +109,7 @@ def test_images_at_different_steps_may_share_a_batch(name):
     torch.testing.assert_close(seen, expected)
 
 
-def test_a_probability_near_one_is_still_told_from_one():
+def test_a_probability_near_one_still_differs_from_one():
     outputs = torch.tensor([[[30.0, 0.0], [40.0, 0.0]]])
     first, second = along(SIGNALS["confidence"], outputs, torch.zeros(1, 2))[0].tolist()
     assert first < second < 0

@@ -7,8 +7,8 @@ import torch
 
 import frost
 from frost.halting.calibration import Calibration
-from frost.halting.policy import UNITS
 from frost.halting.signals import SIGNALS
+from frost.halting.stopping import UNITS
 
 
 @pytest.mark.parametrize(("condition", "signal", "threshold"), [

@@ -1,4 +1,4 @@
-"""Three executors, one answer; the same bits in any company; nobody harms anybody."""
+"""Three executors, one answer; batch-invariant, bit for bit; no input harms another."""
 
 import itertools
 import math
@@ -11,11 +11,12 @@ from conftest import small_frost
 from frost.core.model import FrostConfig
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
-from frost.halting.policy import AtDepth, Rule
 from frost.halting.signals import SIGNALS, along
-from frost.runtime.engine import Engine, Request
+from frost.halting.stopping import AtDepth, Rule
+from frost.runtime.engine import Engine
 from frost.runtime.reference import predict_slowly
 from frost.runtime.scheduler import QueueFull
+from frost.runtime.stream import Request
 from frost.zoo.registry import SIZES, build
 
 EXECUTORS = ("masked", "compact", "refill")
@@ -79,7 +80,7 @@ def test_looking_less_often_changes_no_answer(model, executor, sync_every):
 
 
 @pytest.mark.parametrize("sync_every", [1, 3])
-def test_an_answer_is_the_same_to_the_bit_in_any_company(model, sync_every):
+def test_an_answer_is_batch_invariant_bit_for_bit(model, sync_every):
     """Order, neighbours, arrival and number of images: nothing of it is seen in the bits."""
     engine = Engine(model, middle(model), slots=4, sync_every=sync_every)
     together = {key: rest for key, *rest in rows_of(engine.run(enumerate(images())))}
@@ -259,7 +260,7 @@ def test_a_session_can_be_cancelled_image_by_image(model):
 
 
 def test_a_full_queue_is_refused(model):
-    session = Engine(model, middle(model), slots=1, room=2).open()
+    session = Engine(model, middle(model), slots=1, max_queue=2).open()
     session.submit(images(1)[0])
     session.submit(images(1)[0])
     with pytest.raises(QueueFull, match="no more"):
@@ -268,7 +269,7 @@ def test_a_full_queue_is_refused(model):
     session.submit(images(1)[0])
 
 
-def test_no_slot_idles_while_somebody_waits(model):
+def test_no_slot_idles_while_an_input_waits(model):
     session = Engine(model, middle(model), slots=4).open()
     for place, image in enumerate(images(40)):
         session.submit(image, place)
@@ -368,16 +369,16 @@ def test_bad_options_are_refused(model, options, sentence):
         Engine(model, AtDepth(2), **options)
 
 
-def test_bad_wishes_are_refused(model):
+def test_bad_requests_are_refused(model):
     engine = Engine(model, AtDepth(2), "compact")
     with pytest.raises(ValueError, match="has a queue"):
         engine.open()
     with pytest.raises(ValueError, match="order is one of"):
         list(engine.run([], order="random"))
     session = Engine(model, AtDepth(2)).open()
-    for wish, sentence in (({"depth": 9}, "between 1 and 5"), ({"seconds": -1.0}, "negative")):
+    for request, sentence in (({"depth": 9}, "between 1 and 5"), ({"seconds": -1.0}, "negative")):
         with pytest.raises(ValueError, match=sentence):
-            session.submit(images(1)[0], **wish)
+            session.submit(images(1)[0], **request)
     session.submit(images(1)[0])
     with pytest.raises(ValueError, match="images of 8×8"):
         session.submit(torch.rand(1, 9, 9))
@@ -406,7 +407,7 @@ def test_a_stream_may_reuse_its_memory(model, executor):
 
 
 def test_a_small_room_does_not_lose_images_of_a_stream(model):
-    assert not Engine(model, middle(model), slots=8, room=2).predict(images()).errors
+    assert not Engine(model, middle(model), slots=8, max_queue=2).predict(images()).errors
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -139,7 +139,7 @@ def test_arrays_of_any_strides_just_work(model):
     (lambda model: frost.Engine(model, RULE, slots=True), "slots must be a whole number"),
     (lambda model: frost.Engine(model, RULE, slots=2**40), "from 1 to"),
     (lambda model: frost.Engine(model, RULE, sync_every=1.5), "sync_every must be a whole number"),
-    (lambda model: frost.Engine(model, RULE, room=0.5), "room must be a whole number"),
+    (lambda model: frost.Engine(model, RULE, max_queue=0.5), "max_queue must be a whole number"),
     (lambda model: frost.Engine(small_frost().to("meta"), RULE), "device 'meta'"),
     (lambda model: frost.Engine(model, RULE, device="tpu"), "device is one of"),
     (lambda model: frost.Engine(model, RULE, device="cuda"), "no such GPU"),
@@ -147,9 +147,9 @@ def test_arrays_of_any_strides_just_work(model):
     (lambda model: frost.Engine(frost.Frost(nn.Linear(4, 8), nn.Tanh(), frost.Regressor(8), depth=3),
                                 frost.stop_when(confidence=0.9)), "answers with numbers")])
 def test_mistakes_are_one_sentence_when_they_are_made(model, make, sentence):
-    with pytest.raises(ValueError, match=sentence) as told:
+    with pytest.raises(ValueError, match=sentence) as refused:
         make(model)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("executor", ["compact", "refill"])

@@ -13,10 +13,10 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scheduler = Scheduler(slots=3, room=5)
+        self.scheduler = Scheduler(slots=3, max_queue=5)
         self.inside: dict[int, object] = {}
         self.gone: set[int] = set()
-        self.told: set[int] = set()
+        self.expired: set[int] = set()
         self.now = 0.0
 
     @rule(deadline=st.none() | st.floats(0, 10), limit=st.integers(1, 8))
@@ -43,7 +43,7 @@ class Life(RuleBasedStateMachine):
         slots = [slot for _, slot in moves]
         assert len(set(slots)) == len(slots)
         assert not before & set(slots)
-        # no slot idle while somebody is staged
+        # no slot idle while an item is staged
         assert not self.scheduler.staged or self.scheduler.occupied == 3
 
     @precondition(lambda self: self.inside)
@@ -62,11 +62,11 @@ class Life(RuleBasedStateMachine):
         for item in self.scheduler.expired(self.now):
             assert item.ticket in self.inside
             assert item.deadline <= self.now
-            assert item.ticket not in self.told
-            self.told.add(item.ticket)
+            assert item.ticket not in self.expired
+            self.expired.add(item.ticket)
 
     @invariant()
-    def everybody_is_in_one_place(self):
+    def every_item_is_in_one_place(self):
         ours = self.scheduler
         assert len(ours) == len(self.inside) == ours.waiting + ours.staged + ours.occupied
         running = [item for item in ours.running if item is not None]
@@ -91,7 +91,7 @@ def test_first_come_first_served():
 
 
 def test_bad_sizes_are_refused():
-    for arguments in ({"slots": 0}, {"slots": 1, "room": 0}):
+    for arguments in ({"slots": 0}, {"slots": 1, "max_queue": 0}):
         with pytest.raises(ValueError, match="at least 1"):
             Scheduler(**arguments)
     with pytest.raises(ValueError, match="limit"):

@@ -108,10 +108,10 @@ def test_a_generator_is_enough_for_one_epoch():
 def test_a_loader_that_cannot_be_rewound_says_what_is_lost(tmp_path):
     with pytest.raises(OSError, match="pulled"):
         frost.fit(make(), iter(Stopping(BATCHES, 1)), out=tmp_path / "run", steps=2, **settings(1))
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         frost.fit(make(), iter([*BATCHES, *BATCHES]), out=tmp_path / "run", steps=2, resume=True, **settings(1))
-    assert any("cannot be rewound" in str(warning.message) for warning in told)
+    assert any("cannot be rewound" in str(warning.message) for warning in caught)
 
 
 def test_an_average_of_the_weights_is_what_is_kept():
@@ -152,9 +152,9 @@ BAD = {
 def test_a_bad_loader_is_refused_before_anything_is_kept(name, tmp_path):
     loader, sentence = BAD[name]
     options = {"steps": 2} if name == "generator twice" else {}
-    with pytest.raises(ValueError, match=sentence) as told:
+    with pytest.raises(ValueError, match=sentence) as refused:
         frost.fit(make(), loader, out=tmp_path / "run", **settings(), **options)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -272,13 +272,13 @@ def test_one_number_a_sample_needs_no_axis_of_its_own():
 @pytest.mark.parametrize(("targets", "sentence"), [
     (Y + 1, "between 0 and 1, the classes of the outputs, got 1 to 2"), (Y - 1, "got -1 to 0"),
     (Y.bool(), r"use targets\.long\(\)")])
-def test_common_mistakes_with_targets_are_told(targets, sentence):
+def test_common_mistakes_with_targets_are_refused(targets, sentence):
     with pytest.raises(ValueError, match=sentence):
         frost.fit(make(), [(X, targets)], 1, is_shown=False)
     frost.fit(make(), [(X, Y.int())], 1, is_shown=False)    # any whole number will do
 
 
-def test_single_samples_and_swapped_arguments_are_told():
+def test_single_samples_and_swapped_arguments_are_refused():
     with pytest.raises(ValueError, match="wrap a data set in"):
         frost.fit(make(), TensorDataset(X, Y), 1, is_shown=False)
     with pytest.raises(ValueError, match="goes by its name"):
@@ -288,10 +288,10 @@ def test_single_samples_and_swapped_arguments_are_told():
 def test_an_engine_says_what_a_user_may_have_meant():
     model = make().expects(X[0])
     engine = frost.Engine(model, frost.AtDepth(2))
-    told = [result.error for result in engine.run([(X[0], Y[0]), (Y[0], X[0]), X[:3]])]
-    assert "leave the target out" in told[0]
-    assert "a key must not be a tensor" in told[1]
-    assert "this is a batch" in told[2]
+    errors = [result.error for result in engine.run([(X[0], Y[0]), (Y[0], X[0]), X[:3]])]
+    assert "leave the target out" in errors[0]
+    assert "a key must not be a tensor" in errors[1]
+    assert "this is a batch" in errors[2]
     with pytest.raises(ValueError, match=r"add the batch in front: x\[None\]"):
         engine.predict(X[0])
 
@@ -347,7 +347,7 @@ def test_a_loader_with_a_generator_of_its_own_goes_on_bit_for_bit(own, tmp_path)
     ({"validation": iter(BATCHES)}, "looked at after every epoch"),
     ({"halting": HaltingConfig(calibrate="last-epoch")}, "is for `frost train`"),
     ({"loader": 5}, "must be an iterable")])
-def test_what_is_known_at_once_is_told_at_once(options, sentence):
+def test_what_is_known_at_once_is_refused_at_once(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         frost.fit(make(), options.pop("loader", BATCHES), 1, is_shown=False, **options)
 

@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
@@ -9,10 +8,8 @@ from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.data.splits import Split
 from frost.halting.ranking import HaltingConfig
-from frost.training.evaluate import run_frozen
 from frost.training.loop import fit
 from frost.training.objective import objective
-from frost.training.optim import learning_rate_at, parameter_groups
 from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build, named
 
@@ -128,38 +125,6 @@ def test_a_scale_of_one_is_warned_about():
     model = build(replace(SIZES["resnet-8px"], scale_init=1.3), seed=0)
     with pytest.warns(UserWarning, match="λ has reached"):
         next(fit(model, DATA, CONFIG, HaltingConfig()))
-
-
-def test_nothing_scalar_is_decayed():
-    model = build(SIZES["vit-8px"])
-    decayed, free = (set(map(id, group["params"])) for group in parameter_groups(model, 0.1))
-    by_name = {name: id(parameter) for name, parameter in model.named_parameters()}
-    assert by_name["scale.raw"] in free
-    assert by_name["stem.positions"] in free
-    assert by_name["norm.weight"] in free
-    assert by_name["head.readout.bias"] in free
-    assert by_name["transition.mlp.0.weight"] in decayed
-    assert len(decayed) + len(free) == len(by_name)
-
-
-def test_the_learning_rate_warms_up_then_falls_to_zero():
-    rates = [learning_rate_at(step, 100, 10, 1.0) for step in range(1, 101)]
-    assert rates[:10] == pytest.approx([i / 10 for i in range(1, 11)])
-    assert all(later <= earlier for earlier, later in pairwise(rates[9:]))
-    assert 0 < rates[-1] < 0.001
-    assert learning_rate_at(1, 1, 0, 1.0) == 1.0
-
-
-def test_frozen_trajectories_do_not_depend_on_the_batch_they_ran_in():
-    model = build(SIZES["resnet-8px"], seed=0)
-    whole, pieces = run_frozen(model, DATA.images, keep_states=True), run_frozen(model, DATA.images, batch=7)
-    torch.testing.assert_close(whole.outputs, pieces.outputs)
-    assert whole.states.shape[:2] == (24, 8)
-    model.stem.eval()
-    run_frozen(model, DATA.images[:2])
-    assert not model.stem.training
-    assert pieces.states is None
-    assert model.training
 
 
 @pytest.mark.parametrize("fields", [

@@ -1,12 +1,26 @@
-"""Muon beside AdamW."""
+"""Muon beside AdamW, what is decayed, the learning rate, and the averaged weights."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
+from torch import nn
 
 import frost
-from frost.training.optim import MUON_MOMENTUM, MUON_RATE, Muon, make_optimizer, orthogonalised
+from frost.data.splits import Split
+from frost.halting.ranking import HaltingConfig
+from frost.training.loop import Training, go_on
+from frost.training.optim import (
+    MUON_MOMENTUM,
+    MUON_RATE,
+    Muon,
+    learning_rate_at,
+    make_optimizer,
+    orthogonalised,
+    parameter_groups,
+    update_ema,
+)
 from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build
 
@@ -70,3 +84,46 @@ def test_a_training_with_muon_goes_on_bit_for_bit(tmp_path):
     frost.fit(resumed, batches, out=tmp_path / "run", resume=True, **settings)
     assert all(torch.equal(a, b) for a, b in zip(straight.state_dict().values(), resumed.state_dict().values(),
                                                  strict=True))
+
+
+def test_nothing_scalar_is_decayed():
+    model = build(SIZES["vit-8px"])
+    decayed, free = (set(map(id, group["params"])) for group in parameter_groups(model, 0.1))
+    by_name = {name: id(parameter) for name, parameter in model.named_parameters()}
+    assert by_name["scale.raw"] in free
+    assert by_name["stem.positions"] in free
+    assert by_name["norm.weight"] in free
+    assert by_name["head.readout.bias"] in free
+    assert by_name["transition.mlp.0.weight"] in decayed
+    assert len(decayed) + len(free) == len(by_name)
+
+
+def test_the_learning_rate_warms_up_then_falls_to_zero():
+    rates = [learning_rate_at(step, 100, 10, 1.0) for step in range(1, 101)]
+    assert rates[:10] == pytest.approx([i / 10 for i in range(1, 11)])
+    assert all(later <= earlier for earlier, later in pairwise(rates[9:]))
+    assert 0 < rates[-1] < 0.001
+    assert learning_rate_at(1, 1, 0, 1.0) == 1.0
+
+
+def test_the_average_follows_the_weights():
+    data = Split(torch.rand(8, 1, 8, 8), torch.arange(8))
+    config = TrainConfig(epochs=1, batch=8, learning_rate=0.01, average=0.9, precision="float32")
+    training = Training.begin(build(MODEL, seed=3), config)
+    start = [parameter.clone() for parameter in training.model.parameters()]
+    next(go_on(training, data, config, HaltingConfig()))
+    for before, now, mean in zip(start, training.model.parameters(), training.ema.parameters(), strict=True):
+        share = 1 - 2 / 11                    # the first step counts for 1 − (1 + 1) / (10 + 1)
+        assert torch.allclose(mean, before + share * (now - before), atol=1e-6)
+
+
+def test_late_steps_count_by_the_decay_and_counts_are_copied():
+    ema, model = (nn.Sequential(nn.BatchNorm1d(2)) for _ in range(2))
+    with torch.no_grad():
+        model[0].weight.fill_(3.0)
+        model[0].running_mean.fill_(10.0)
+        model[0].num_batches_tracked.fill_(7)
+    update_ema(ema, model, step=1000, decay=0.9)
+    assert torch.allclose(ema[0].weight, torch.full((2,), 0.9 * 1.0 + 0.1 * 3.0))
+    assert torch.allclose(ema[0].running_mean, torch.full((2,), 1.0))
+    assert int(ema[0].num_batches_tracked) == 7

@@ -7,7 +7,7 @@ from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig, difficulty, easy_and_hard
 from frost.training.objective import anchoring_loss, relative_loss, step_losses
-from frost.training.refit import fit_score, images_of, look, refit
+from frost.training.refit import collect_examples, fit_score, images_of, refit
 from frost.zoo.registry import SIZES, build
 
 HALTING = HaltingConfig(refit=200)
@@ -44,37 +44,38 @@ def test_averaged_weights_which_are_frozen_stay_so(model):
 
 def test_the_ranking_losses_fall(model):
     data = load_digits().train
-    seen = look(model, images_of(data, torch.arange(400), None, 0), 300)
-    assert len(seen.losses) == 300
+    examples = collect_examples(model, images_of(data, torch.arange(400), None, 0), 300)
+    assert len(examples.losses) == 300
     by_wins = HaltingConfig(rank_by="wins")
-    easy, hard = easy_and_hard(seen.losses, by_wins, seen.quality)
+    easy, hard = easy_and_hard(examples.losses, by_wins, examples.quality)
 
     def loss():
-        logits = model.head.score(seen.features, seen.of_outputs)
+        logits = model.head.score(examples.features, examples.output_features)
         return (0.7 * relative_loss(logits, easy, hard, 0.2) + 0.3 * anchoring_loss(logits, easy, hard)).item()
 
     before = loss()
-    fit_score(model.head.score, seen, by_wins, seed=0)
+    fit_score(model.head.score, examples, by_wins, seed=0)
     assert loss() < before
 
 
 def test_what_it_looks_at_is_what_the_model_reads(model):
     data = load_digits().train
-    seen = look(model, images_of(data, torch.arange(5), None, 0), 5)
+    examples = collect_examples(model, images_of(data, torch.arange(5), None, 0), 5)
     trajectory = model.eval()(data.batch(torch.arange(5)))
-    assert torch.allclose(seen.losses, step_losses(trajectory.outputs, data.labels[:5]), atol=1e-5)
-    assert torch.equal(seen.quality > 0, trajectory.outputs.argmax(-1) == data.labels[:5, None])
-    assert torch.allclose(model.head.score(seen.features, seen.of_outputs), trajectory.score_logits, atol=1e-5)
+    assert torch.allclose(examples.losses, step_losses(trajectory.outputs, data.labels[:5]), atol=1e-5)
+    assert torch.equal(examples.quality > 0, trajectory.outputs.argmax(-1) == data.labels[:5, None])
+    logits = model.head.score(examples.features, examples.output_features)
+    assert torch.allclose(logits, trajectory.score_logits, atol=1e-5)
 
 
 def test_wins_by_hand():
-    hits = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
-    assert difficulty(torch.rand(3, 3), "wins", hits).tolist() == [[1, 1], [0, 0], [0, -1]]
+    correct = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
+    assert difficulty(torch.rand(3, 3), "wins", correct).tolist() == [[1, 1], [0, 0], [0, -1]]
 
 
 def test_what_going_on_sets_right_is_hard_and_all_else_easy():
-    hits = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
-    easy, hard = easy_and_hard(torch.rand(3, 3), HaltingConfig(rank_by="wins"), hits)
+    correct = torch.tensor([[False, False, True], [True, True, True], [False, True, False]])
+    easy, hard = easy_and_hard(torch.rand(3, 3), HaltingConfig(rank_by="wins"), correct)
     assert hard.tolist() == [[True, True, False], [False, False, False], [False, False, False]]
     assert easy.tolist() == [[False, False, False], [True, True, False], [True, True, False]]
 

@@ -1,7 +1,6 @@
-"""A training goes on from any step, bit for bit; the logbook holds each step once."""
+"""A training goes on from any step, bit for bit."""
 
 import errno
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,6 @@ from frost.config import to_dict
 from frost.data.augment import Augmentation
 from frost.data.splits import Split
 from frost.halting.ranking import HaltingConfig
-from frost.training.logbook import Logbook, read
 from frost.training.loop import Training, go_on
 from frost.training.settings import TrainConfig
 from frost.training.snapshot import KEPT, restore_newest, save_snapshot
@@ -31,7 +29,7 @@ def fresh(name, config=CONFIG):
 
 def values_of(training):
     tensors = {f"m.{k}": v for k, v in training.model.state_dict().items()}
-    tensors |= {f"a.{k}": v for k, v in (training.average.state_dict() if training.average else {}).items()}
+    tensors |= {f"a.{k}": v for k, v in (training.ema.state_dict() if training.ema else {}).items()}
     for name, parameter in training.model.named_parameters():
         tensors |= {f"o.{key}.{name}": value for key, value in training.optimizer.state[parameter].items()}
     return tensors
@@ -111,7 +109,7 @@ def test_damaged_checkpoints_do_not_push_out_the_new_ones(tmp_path):
     assert third.step == 1
 
 
-def test_a_disk_that_is_full_is_told_with_the_path(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_is_reported_with_the_path(tmp_path, monkeypatch):
     training = fresh("conv")
     save_snapshot(tmp_path, training, {}, {"seconds": 0.0})
     next(go_on(training, DATA, CONFIG, HaltingConfig()))
@@ -125,7 +123,7 @@ def test_a_disk_that_is_full_is_told_with_the_path(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000000"]
 
 
-def test_another_number_of_threads_is_told(tmp_path):
+def test_another_number_of_threads_is_warned_about(tmp_path):
     training = fresh("conv")
     save_snapshot(tmp_path, training, {}, {"seconds": 0.0, "threads": 77})
     with pytest.warns(UserWarning, match="threads 77 so far and now uses .* not bit for bit"):
@@ -139,39 +137,9 @@ def test_a_resume_point_is_a_run_of_the_averaged_weights(tmp_path):
             break
     save_snapshot(tmp_path / "checkpoints", training, {"model": to_dict(CONFIGS["conv"])}, {"seconds": 0.0})
     model = load(tmp_path).model    # a folder in training stands for its newest checkpoint
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), training.average.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), training.ema.parameters(), strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(model.parameters(), training.model.parameters(), strict=True))
 
 
 def test_an_empty_folder_has_nothing_to_go_on_from(tmp_path):
     assert restore_newest(tmp_path / "nowhere", fresh("conv")) is None
-
-
-def test_the_logbook_is_cut_back_to_the_checkpoint(tmp_path):
-    path = tmp_path / "logbook.jsonl"
-    with Logbook(path) as book:
-        for step in range(1, 6):
-            book.write({"step": step, "loss": 0.1 * step})
-    with path.open("a") as file:
-        file.write('{"step": 6, "lo')    # a kill in the middle of a line
-    with Logbook(path, last_step=3) as book:
-        book.write({"step": 4, "loss": 1.0})
-    entries = read(path)
-    assert [entry["step"] for entry in entries] == [1, 2, 3, 4]
-    assert entries[2]["loss"] == 0.1 * 3     # numbers survive being rewritten
-    assert entries[3] == {"step": 4, "loss": 1.0}
-    assert json.loads(path.read_text().splitlines()[0]) == {"step": 1, "loss": 0.1}
-    with path.open("ab") as file:
-        file.write(b"\x00\xff\x00\n")      # what a power cut may leave behind the last checkpoint
-    with Logbook(path, last_step=4) as book:
-        assert book.last_step == 4
-    assert len(read(path)) == 4
-
-
-def test_the_average_follows_the_weights():
-    training = fresh("conv")
-    start = [parameter.clone() for parameter in training.model.parameters()]
-    next(go_on(training, DATA, CONFIG, HaltingConfig()))
-    for before, now, mean in zip(start, training.model.parameters(), training.average.parameters(), strict=True):
-        share = 1 - 2 / 11                    # the first step counts for 1 − (1 + 1) / (10 + 1)
-        assert torch.allclose(mean, before + share * (now - before), atol=1e-6)

@@ -37,17 +37,16 @@ from frost.evaluation.halting_table import (
 )
 from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
-from frost.halting.policy import first_passage
 from frost.halting.signals import SIGNALS, along
+from frost.halting.stopping import first_passage
 from frost.recipes import RunConfig, recipe
 from frost.report.demo_digits import Curve, Stopped, demo_figure
 from frost.report.demo_problems import Sharpening, problem_figure
 from frost.report.progress import progress
 from frost.report.tables import percent, table
-from frost.training.evaluate import run_frozen
 from frost.training.loop import StepRecord, Training, go_on
 from frost.training.refit import refit
-from frost.training.steprecord import check_finite, line_of
+from frost.training.validation import run_frozen
 from frost.zoo.registry import build
 
 STRIP = 10                               # images in each row of the picture of digits
@@ -147,9 +146,9 @@ def train_with_bar(model: IterativeModel, data: Split,
 
     with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
         for record in go_on(training, data, config.train, config.halting, watch):
-            check_finite(record, config.train.learning_rate)
+            record.check_finite(config.train.learning_rate)
             records.append(record)
-            report(record.step, line_of(record))
+            report(record.step, record.line())
     return records, torch.cat(seen) if seen else None, training.result
 
 

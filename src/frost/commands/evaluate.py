@@ -16,12 +16,12 @@ import torch
 from frost.checkpoint import Run, load
 from frost.commands.common import RUN_HELP, Reply, add_data, add_device
 from frost.core.trajectory import evaluating
-from frost.data.splits import DataSet, Images
+from frost.data.splits import DataSet, Images, labelled
 from frost.evaluation import frontier
 from frost.evaluation.budget import is_calibrated, rule_at, shown
 from frost.evaluation.comparison import Compared, compared, signals_for
 from frost.evaluation.comparison import chosen as chosen_policies
-from frost.evaluation.datasets import data_of, labelled, words_of
+from frost.evaluation.datasets import data_of, words_of
 from frost.evaluation.frontier import Frontiers
 from frost.evaluation.halting_table import (
     EIGHTHS,

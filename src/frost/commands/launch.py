@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from frost.commands.common import Reply
-from frost.interrupt import Stopped, stop_wish
+from frost.interrupt import Stopped, stop_requests
 from frost.report.progress import say
 
 AGAIN = 75       # exit status of a process that has lost another one
@@ -72,7 +72,7 @@ def launch(processes: int, words: Sequence[str], retries: int = 3) -> Launched:
 
 
 def _is_accident(statuses: Sequence[int]) -> bool:
-    """Whether processes were killed, or lost one that was; a user's mistake and a wish to stop are none."""
+    """Whether processes were killed, or lost one that was; a user's mistake and a request to stop are none."""
     return any(statuses) and all(status <= 0 or status == AGAIN for status in statuses)
 
 
@@ -83,29 +83,29 @@ def _once(processes: int, words: Sequence[str]) -> list[int]:
         port = free.getsockname()[1]
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // processes))
     running: list[subprocess.Popen[bytes]] = []
-    with stop_wish() as wish:
+    with stop_requests() as request:
         try:
             for rank in range(processes):
                 place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes),
                          "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": threads}
                 running.append(subprocess.Popen([sys.executable, "-m", "frost", *words], env={**os.environ, **place}))
-            told = False
+            is_passed_on = False
             while any(process.poll() is None for process in running):
-                if wish and not told:
-                    told = True    # they agree among themselves at which step to stop
+                if request and not is_passed_on:
+                    is_passed_on = True    # they agree among themselves at which step to stop
                     for process in running:
-                        process.send_signal(wish.number)
+                        process.send_signal(request.number)
                 if any(process.poll() not in (None, 0) for process in running):
-                    _wait(running, GRACE)    # those who notice by themselves say so
+                    _wait(running, GRACE)    # those that notice by themselves say so
                     break
                 time.sleep(LOOKS)
         finally:
             _end(running)
         statuses = [process.returncode for process in running]
-        if wish:
+        if request:
             raise Stopped("stopped before a process could save; the same command with --resume goes on from its last "
                           "checkpoint." if _is_accident(statuses) else
-                          "stopped; the first process has said how to go on.", wish.number)
+                          "stopped; the first process has said how to go on.", request.number)
     return statuses
 
 
@@ -117,7 +117,7 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """No orphan: ask, wait, kill; a frozen process hears only the last."""
+    """No orphan: ask, wait, kill; a frozen process obeys only the last."""
     left = [process for process in running if process.poll() is None]
     for process in left:
         process.send_signal(signal.SIGTERM)

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from torch import Tensor
 
 from frost.checkpoint import Run, load, weights_hash
 from frost.commands.common import RUN_HELP, Reply, add_device, check_between
@@ -24,16 +20,18 @@ from frost.config import from_dict
 from frost.data.catalogue import PROBLEMS
 from frost.data.filelist import Unseen, asked_files, count_files
 from frost.data.images import load_image
+from frost.data.prefetch import read_ahead
 from frost.data.splits import as_float
 from frost.evaluation.budget import Budget, is_calibrated, policy_of, shown
 from frost.halting.drift import Watch
-from frost.halting.policy import Policy, Rule
-from frost.interrupt import Stopped, Wish, stop_wish
+from frost.halting.stopping import Rule, StoppingRule
+from frost.interrupt import Stopped, StopRequest, stop_requests
 from frost.report.progress import progress
 from frost.report.tables import percent, table
 from frost.runtime.answerfile import AnswerFile
-from frost.runtime.engine import Engine, Request
+from frost.runtime.engine import Engine
 from frost.runtime.stepper import Result
+from frost.runtime.stream import Request
 from frost.training.settings import LARGEST_BATCH
 from frost.zoo.registry import ModelConfig
 
@@ -124,26 +122,26 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     rows: list[Seen | Unseen] = []
     totals, watch = _Totals(), _watch(run, policy)
     with ExitStack() as stack:
-        wish = Wish()
-        count, names = _asked(files, listed, lambda: bool(wish))
+        request = StopRequest()
+        count, names = _asked(files, listed, lambda: bool(request))
         answers, before, failed_before = None, 0, 0
         if out is not None:
             answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
             names, before, failed_before = answers.skip_done(names, _name)
-        wish = stack.enter_context(stop_wish())    # until here a signal ends it at once, for nothing can be lost
+        request = stack.enter_context(stop_requests())    # until here a signal ends it at once, for nothing can be lost
         report = stack.enter_context(progress("predicting", count, before))
-        for row in _answered(run, names, policy, batch, wish, watch):
+        for row in _answered(run, names, policy, batch, request, watch):
             totals.add(row)
             if answers is None:
                 rows.append(row)
             else:
                 answers.add(row.to_json())
             report(before + totals.count, "")
-        if wish:
+        if request:
             kept = "nothing is kept"
             if out is not None:
                 kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
-            raise Stopped(f"stopped; {kept}.", wish.number)
+            raise Stopped(f"stopped; {kept}.", request.number)
     failed = failed_before + totals.failed
     if failed and failed == before + totals.count:
         raise ValueError(_none_answered(failed, totals.first_error, out))
@@ -183,7 +181,7 @@ def text(result: Predictions) -> str:
 
 
 class _Totals:
-    """What is told in the end, without keeping the rows."""
+    """What is printed in the end, without keeping the rows."""
 
     def __init__(self) -> None:
         self.images = self.failed = self.steps = 0
@@ -202,14 +200,14 @@ class _Totals:
             self.failed += 1
 
 
-def _watch(run: Run, policy: Policy) -> Watch | None:
+def _watch(run: Run, policy: StoppingRule) -> Watch | None:
     """Compares the scores with the calibration's, where images stop by them."""
     if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
         return None
     return Watch(run.calibration, policy) if policy.name in run.calibration.signals and run.model.stationary else None
 
 
-def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:
+def _origin(run: Run, run_path: Path | str, policy: StoppingRule, batch: int) -> dict[str, Any]:
     """What answers depend on."""
     return {"run": str(run_path), "weights": weights_hash(run.model), "policy": str(policy), "batch": batch}
 
@@ -231,44 +229,27 @@ def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
     return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
+def _answered(run: Run, files: Iterable[str | Unseen], policy: StoppingRule, batch: int, request: StopRequest,
               watch: Watch | None) -> Iterator[Seen | Unseen]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
     names = _class_names(run, config.classes)
     engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
-    with ThreadPoolExecutor(DECODERS) as pool:
-        stream = _decoded(pool, files, config, AHEAD * batch, wish)
-        # what is under way is answered, unless that takes long
-        for result in engine.run(stream, stops=lambda: bool(wish) and time.monotonic() > wish.since + PATIENCE):
-            yield _row(result, names)
 
-
-def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: ModelConfig, ahead: int,
-             wish: Wish) -> Iterator[Request]:
-    """Images in the order of their files, decoded by the pool; what cannot be read goes on as a request without one."""
-    def decode(file: str) -> Tensor:
-        return as_float(load_image(Path(file), config.image_size, config.image_channels))
-
-    waiting: deque[tuple[str, Future[Tensor] | str]] = deque()
-
-    def next_request() -> Request:
-        file, image = waiting.popleft()
-        if isinstance(image, str):
-            return Request(None, (file, image))
+    def decoded(file: str | Unseen) -> Request:
+        """The image of a file; one that cannot be read goes on as a request without one."""
+        if isinstance(file, Unseen):
+            return Request(None, (file.file, file.error))
         try:
-            return Request(image.result(), (file, None))
+            image = as_float(load_image(Path(file), config.image_size, config.image_channels))
         except (ValueError, OSError) as error:
             return Request(None, (file, str(error)))
+        return Request(image, (file, None))
 
-    for file in files:
-        if wish:
-            break    # what has been decoded is answered, and no more is read
-        waiting.append(file if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
-        if len(waiting) >= ahead:
-            yield next_request()
-    while waiting:
-        yield next_request()
+    # when the process is asked to stop, no more is read, and what is under way is answered, unless that takes long
+    stream = read_ahead(decoded, takewhile(lambda _: not request, files), DECODERS, AHEAD * batch)
+    for result in engine.run(stream, stops=lambda: bool(request) and time.monotonic() > request.since + PATIENCE):
+        yield _row(result, names)
 
 
 def _row(result: Result, names: Sequence[str]) -> Seen | Unseen:

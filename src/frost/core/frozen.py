@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,17 +19,21 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _unrolling = threading.local()   # .values: what this thread has computed with gradients since its unrolling began
+_optimizer_steps = 0             # that optimisers of this process took since a first value was kept
 
 
-_optimizer_steps = 0             # fused optimisers change weights without telling PyTorch's version counter
+@cache
+def _count_optimizer_steps() -> None:
+    """Count them from now on.
 
+    A fused optimiser changes weights and leaves PyTorch's version counter as it is. Any optimiser may hold a weight of
+    ours, and comparing the weights themselves would cost as much as what is saved, so all optimisers are counted.
+    """
+    def count(*_: object) -> None:
+        global _optimizer_steps
+        _optimizer_steps += 1
 
-def _count_step(*_: object) -> None:
-    global _optimizer_steps
-    _optimizer_steps += 1
-
-
-register_optimizer_step_post_hook(_count_step)
+    register_optimizer_step_post_hook(count)
 
 
 class Kept(NamedTuple):
@@ -59,6 +64,7 @@ class FrozenCache:
         tensors = list(weights)
         if any(tensor.is_inference() for tensor in tensors):
             return compute()    # inference tensors keep no version counter
+        _count_optimizer_steps()
         autocast = (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda"))
         key = (context, _optimizer_steps, *autocast,
                *((part.data_ptr(), part._version, part.device, part.dtype) for part in tensors))

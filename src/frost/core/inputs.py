@@ -175,7 +175,7 @@ class Signature(NamedTuple):
         return mapped(lambda tensor: tensor.detach().to(next(types), copy=True), inputs)
 
     def _hint(self, inputs: Inputs) -> str:
-        """What a user may have meant who gave a pair to a model of one tensor."""
+        """What a user may have meant by giving a pair to a model of one tensor."""
         parts = leaves(inputs)
         if self.kind != "tensor" or len(parts) != 2:
             return ""

@@ -134,7 +134,7 @@ class ChannelNorm(nn.LayerNorm):
         """pool(self(hidden)), a map by way of tokens: under a third of the time of the written-out form.
 
         Large maps are read one image after the other where no gradient is wanted: an image then stays in the
-        processor's cache, and its bits do not depend on its company.
+        processor's cache, and its bits do not depend on the rest of the batch.
         """
         axis = self.axis_of(hidden)
         if axis == 1 and mask is None and hidden.device.type == "cpu" and not torch.is_grad_enabled() and (

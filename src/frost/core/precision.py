@@ -21,21 +21,21 @@ TRIAL = "import torch; a = torch.ones(256, 256, dtype=torch.bfloat16); a @ a"   
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
-def resolve_device(wish: Device) -> torch.device:
+def resolve_device(asked: Device) -> torch.device:
     """A GPU if there is one, unless the user says otherwise: here, or for `auto` in the environment (FROST_DEVICE).
 
     The environment is what the option `--device` of every verb sets, so that it reaches whatever a verb runs. There is
     no GPU on our machines: `cuda` and `mps` are untested.
     """
-    wish = cast(Device, os.environ.get("FROST_DEVICE", wish)) if wish == "auto" else wish
-    if wish not in get_args(Device):
-        raise ValueError(f"device is one of {', '.join(get_args(Device))}; got '{wish}'.")
+    asked = cast(Device, os.environ.get("FROST_DEVICE", asked)) if asked == "auto" else asked
+    if asked not in get_args(Device):
+        raise ValueError(f"device is one of {', '.join(get_args(Device))}; got '{asked}'.")
     is_there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if wish == "auto":
+    if asked == "auto":
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if is_there[name]))
-    if not is_there[wish]:
-        raise ValueError(f"device is {wish}, but torch sees no such GPU here; set it to auto or cpu.")
-    return torch.device(wish)
+    if not is_there[asked]:
+        raise ValueError(f"device is {asked}, but torch sees no such GPU here; set it to auto or cpu.")
+    return torch.device(asked)
 
 
 def synchronize(device: torch.device) -> None:
@@ -46,19 +46,19 @@ def synchronize(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
-def resolve_precision(wish: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
+def resolve_precision(asked: Literal["auto", "float32", "bf16"], device: torch.device) -> Precision:
     """bf16 where the hardware multiplies it: emulated, it is far slower than float32."""
-    if wish == "float32" or (wish == "auto" and device.type == "mps"):
+    if asked == "float32" or (asked == "auto" and device.type == "mps"):
         return "float32"
     if device.type == "cuda":
-        return "bf16" if wish == "bf16" or torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    if wish == "auto":
+        return "bf16" if asked == "bf16" or torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if asked == "auto":
         return "bf16" if torch.cpu._is_avx512_bf16_supported() and bf16_fault() is None else "float32"
     fault = bf16_fault()
     if fault is not None:
         raise ValueError(f"precision is bf16, but {fault}; set it to float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "
                          "in the environment.")
-    return wish
+    return asked
 
 
 @cache

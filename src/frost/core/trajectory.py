@@ -178,7 +178,7 @@ class IterativeModel(nn.Module, ABC):
 
     def save(self, path: Path | str, calibration: Any = None) -> None:
         """Write a run folder that `frost.load(path, model=…)` reads, with the calibration made for these weights."""
-        # by name: a run folder is a room above this one
+        # by name: run folders are in a layer above this one
         importlib.import_module("frost.checkpoint").save_model_run(path, self, calibration)
 
     def train(self, mode: bool = True) -> Self:

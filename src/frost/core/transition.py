@@ -138,7 +138,7 @@ def _shape_after(transition: nn.Module, shape: tuple[int, ...]) -> tuple[int, ..
 
 
 def shape_changed(transition: nn.Module, before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """A sentence for somebody whose block does not keep the shape."""
+    """A sentence for a block that does not keep the shape."""
     return (f"transition must keep the state's shape, but {type(transition).__name__} maps {before} to {after}. "
             "Remove pooling and strides, pad convolutions, and give as many channels as it takes; "
             "use dilation to widen the receptive field (App. C).")

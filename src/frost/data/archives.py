@@ -56,7 +56,7 @@ def _walk(archive: Path, pins: Mapping[str, str], limit: int, is_kept: bool) -> 
 
 
 def _members(stream: gzip.GzipFile, archive: Path) -> Iterator[tarfile.TarInfo]:
-    """The headers of an archive, in order; whoever takes one reads or passes over its content before the next."""
+    """The headers of an archive, in order; the caller reads or passes over the content of one before the next."""
     total = 0
     for count in range(MOST_MEMBERS + 1):
         header = stream.read(BLOCK)

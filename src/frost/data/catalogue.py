@@ -107,7 +107,7 @@ def _read(name: str, place: Path, image_size: int | None, report: Report | None)
 
 
 def missing(name: str, place: Path) -> str:
-    """A sentence for somebody whose data are not at `place`: what was looked for, where to get it, what to type."""
+    """A sentence for data that are not at `place`: what was looked for, where to get it, what to type."""
     facts = FACTS[name]
     get = f"get it from {facts.page} and " if facts.page else ""
     fetching = ", or let --download fetch it" if facts.remotes else ""

@@ -1,7 +1,7 @@
 """Bytes that are checked against a known hash before anything opens them.
 
 Checking takes constant memory: a file is hashed piece by piece, and only one that passes is read as a whole (and hashed
-again, for it may have changed in between). What the bytes mean is the business of whoever asked for them.
+again, for it may have changed in between). What the bytes mean is the caller's business.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work done ahead by threads, in order: what is decoded from files is there when it is needed."""
+"""Read items ahead by threads: in order, and no further than a limit, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
-Done = TypeVar("Done")
+Found = TypeVar("Found")
 
 
-def prefetched(items: Iterable[Item], work: Callable[[Item], Done], threads: int, ahead: int) -> Iterator[Done]:
-    """`map(work, items)` with up to `ahead` items begun before they are asked for; 0 threads is a plain map.
+def read_ahead(read: Callable[[Item], Found], items: Iterable[Item], threads: int, most: int) -> Iterator[Found]:
+    """What `read` makes of each item, in their order, while up to `most` later ones are being read.
 
-    The order stays, so the number of threads changes no result. No item is read before there is a place for it, so that
-    memory is bounded; leaving the loop cancels what has not begun.
+    An error of `read` is raised where its item would come. What is under way is dropped when the iterator is closed.
     """
-    if not threads:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[Done]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="frost-prefetch") as pool:
+    waiting: deque[Future[Found]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="frost-read") as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > ahead:
+                waiting.append(pool.submit(read, item))
+                if len(waiting) > most:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -7,7 +7,7 @@ of them twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 VALIDATION_SHARE, VALIDATION_MOST = 0.1, 5_000   # of the official training images; they are never trained on
 
-Report = Callable[[str, int, int], None]   # is told what is being done, how much of it is done, and of how much
+Report = Callable[[str, int, int], None]   # gets what is being done, how much of it is done, and of how much
 
 
 class Images(Protocol):
@@ -74,6 +74,18 @@ class DataSet(NamedTuple, Generic[Kind]):
 def as_float(images: Tensor) -> Tensor:
     """Bytes 0 … 255 as floats in [0, 1]; floats pass through untouched. Cheapest on the device that uses them."""
     return images if images.is_floating_point() else images.float() / 255
+
+
+def batches_of(images: Images, batch: int = 256) -> Iterator[Tensor]:
+    """All images in their order, some at a time."""
+    for rows in torch.arange(len(images)).split(batch):
+        yield images.batch(rows)
+
+
+def labelled(images: Images, batch: int = 256) -> Iterator[tuple[Tensor, Tensor]]:
+    """All images in their order with their labels, some at a time."""
+    for rows in torch.arange(len(images)).split(batch):
+        yield images.batch(rows), images.labels[rows]
 
 
 def stratified(labels: NDArray[np.int64], shares: tuple[float, ...]) -> list[NDArray[np.int64]]:

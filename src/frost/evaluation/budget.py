@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from frost.checkpoint import Run
 from frost.halting.calibration import Calibration
-from frost.halting.policy import AtDepth, Policy, Rule
+from frost.halting.stopping import AtDepth, Rule, StoppingRule
 
 
 class Budget(NamedTuple):
@@ -22,7 +22,7 @@ class Budget(NamedTuple):
     depth: int | None = None              # the same for every image
 
 
-def policy_of(run: Run, budget: Budget) -> Policy:
+def policy_of(run: Run, budget: Budget) -> StoppingRule:
     """The stopping rule that a budget names."""
     named = [name for name, value in budget._asdict().items() if value is not None]
     if len(named) > 1:

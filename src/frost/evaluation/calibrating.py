@@ -16,9 +16,8 @@ from frost.core.precision import Device, resolve_device
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
 from frost.core.transition import FAILURES
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.evaluation.complexity import Complexity, measure
-from frost.evaluation.datasets import labelled
 from frost.evaluation.traces import Traces, trace
 from frost.halting.calibration import Calibration, Cost
 from frost.halting.signals import SIGNALS

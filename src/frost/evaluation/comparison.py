@@ -12,10 +12,9 @@ import numpy as np
 
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
-from frost.data.splits import Images
+from frost.data.splits import Images, labelled
 from frost.evaluation.calibrating import FRACTIONS, check_trained_for, trained_by
 from frost.evaluation.ceiling import FEATURES, ceiling_signal
-from frost.evaluation.datasets import labelled
 from frost.evaluation.halting_table import HaltingRow, halting_table
 from frost.evaluation.stopping_rules import (
     Comparison,

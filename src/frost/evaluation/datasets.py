@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-
-import torch
-from torch import Tensor
 
 from frost.checkpoint import Run
 from frost.config import from_dict
@@ -49,18 +45,6 @@ def check_fits(model: ModelConfig, data: DataSet[Images]) -> None:
 def words_of(data: str) -> tuple[str, str]:
     """What quality is called for a data set, and what its inputs are."""
     return ("solved", "problems") if data in PROBLEMS else ("accuracy", "images")
-
-
-def batches_of(images: Images, batch: int = 256) -> Iterator[Tensor]:
-    """All images in their order, some at a time."""
-    for rows in torch.arange(len(images)).split(batch):
-        yield images.batch(rows)
-
-
-def labelled(images: Images, batch: int = 256) -> Iterator[tuple[Tensor, Tensor]]:
-    """All images in their order with their labels, some at a time."""
-    for rows in torch.arange(len(images)).split(batch):
-        yield images.batch(rows), images.labels[rows]
 
 
 def data_of(run: Run, folder: Path | None, download: bool) -> DataSet[Images]:

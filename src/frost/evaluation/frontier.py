@@ -16,8 +16,9 @@ from scipy.stats import binomtest
 
 from frost import directory
 from frost.checkpoint import Run, load
+from frost.data.splits import labelled
 from frost.evaluation.calibrating import counted
-from frost.evaluation.datasets import data_of, labelled
+from frost.evaluation.datasets import data_of
 from frost.evaluation.traces import Traces, trace
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration, Cost

@@ -21,7 +21,7 @@ from frost.core.trajectory import IterativeModel, Prediction, Trajectory, choose
 from frost.evaluation.traces import trace
 from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.fixed_depth import fixed_depth_line
-from frost.halting.policy import Policy, Rule, depth_under, first_passage
+from frost.halting.stopping import Rule, StoppingRule, depth_under, first_passage
 from frost.report.tables import percent, table
 
 BUDGETS = (0.35, 0.5, 0.75, 1.0)              # of full depth
@@ -38,7 +38,7 @@ class HaltingRow(NamedTuple):
     fixed_depth_accuracy: float     # of fixed depth at this mean depth
 
 
-def halt(trajectory: Trajectory, policy: Policy) -> Prediction:
+def halt(trajectory: Trajectory, policy: StoppingRule) -> Prediction:
     """Run everything, then pick: the obvious way to stop each image where a rule says so."""
     return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states,
                                           trajectory.mask))

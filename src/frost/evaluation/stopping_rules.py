@@ -19,7 +19,7 @@ from frost.evaluation.traces import Traces
 from frost.halting.budget import bracket, per_step_at_mean_depth, stops_at
 from frost.halting.choice import PER_STEP
 from frost.halting.fixed_depth import fixed_depth_line
-from frost.halting.policy import label_oracle
+from frost.halting.stopping import label_oracle
 
 Depths = NDArray[np.int64]    # the step at which each image stops, (n,)
 RESAMPLES = 2000

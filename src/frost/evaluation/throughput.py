@@ -35,8 +35,9 @@ from frost.evaluation.depth_distribution import in_shares, normal_depths
 from frost.evaluation.timing import NEVER, exit_test, full_rate
 from frost.halting.calibration import Calibration, Cost
 from frost.report.progress import progress
-from frost.runtime.engine import Engine, Executor, Request
+from frost.runtime.engine import Engine, Executor
 from frost.runtime.slots import Drain
+from frost.runtime.stream import Request
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
 BASELINES: tuple[Architecture, ...] = ("vanilla", "recurrent", "basic-ssm")

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from frost.core.precision import Precision, autocast, device_of, synchronize
 from frost.core.trajectory import IterativeModel
-from frost.halting.policy import Rule
 from frost.halting.signals import Reading
+from frost.halting.stopping import Rule
 
 NEVER = Rule("rank", (math.inf,))    # the score is compared after every step; the image's own limit decides
 

@@ -1,22 +1,23 @@
 """What every stopping rule looks at, for many inputs: signals and quality at each step, without keeping a state.
 
-States and outputs are large; they are held for one batch at a time and only what the rules make of them is kept.
+Only what the rules make of states and outputs is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from frost.core.inputs import batch_of, pair_of, to_device
-from frost.core.precision import at_least_float32, device_of, dtype_of
+from frost.core.inference import Report, run_batches
+from frost.core.inputs import pair_of
+from frost.core.precision import at_least_float32
 from frost.core.task import CLASSES, Task
-from frost.core.trajectory import IterativeModel
-from frost.halting.policy import agreement_oracle, check_signal
+from frost.core.trajectory import IterativeModel, Trajectory
 from frost.halting.signals import SIGNALS, along
+from frost.halting.stopping import agreement_oracle, check_signal
 
 
 class Traces(NamedTuple):
@@ -48,7 +49,7 @@ class Traces(NamedTuple):
 
 
 def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], task: Task | None = None,
-          report: Callable[[int, str], None] | None = None, depth: int | None = None) -> Traces:
+          report: Report | None = None, depth: int | None = None) -> Traces:
     """Run a model over batches of (inputs, targets) and keep the signals of the rules named, and the quality.
 
     Args:
@@ -57,21 +58,15 @@ def trace(model: IterativeModel, batches: Iterable[Any], names: Sequence[str], t
     task = model.task if task is None else task
     for name in names:
         check_signal(SIGNALS[name], task.gives, model.has_score)
-    keeps = any(SIGNALS[name].looks_at_states for name in names)
-    parts: list[Traces] = []
-    done, device = 0, device_of(model)
-    with torch.no_grad():
-        for item in batches:
-            inputs, targets = pair_of(item)
-            whole = model(to_device(inputs, device, dtype_of(model)), depth, keep_states=keeps)
-            outputs = at_least_float32(whole.outputs)
-            signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()
-                       for name in names}
-            found = Traces.of(outputs, targets.to(device), signals, task, whole.mask)
-            parts.append(found._replace(quality=found.quality.cpu(), settles=found.settles.cpu()))
-            done += batch_of(inputs)
-            if report is not None:
-                report(done, "")
+
+    def kept(whole: Trajectory, targets: Tensor) -> Traces:
+        signals = {name: along(SIGNALS[name], whole.outputs, whole.score_logits, whole.states, whole.mask).cpu()
+                   for name in names}
+        found = Traces.of(at_least_float32(whole.outputs), targets.to(whole.outputs.device), signals, task, whole.mask)
+        return found._replace(quality=found.quality.cpu(), settles=found.settles.cpu())
+
+    parts = run_batches(model, map(pair_of, batches), kept, depth=depth, report=report,
+                        keep_states=any(SIGNALS[name].looks_at_states for name in names))
     if not parts:
         raise ValueError("the held-out data give no batch at all; they must give pairs of inputs and targets.")
     return Traces(torch.cat([part.quality for part in parts]),

@@ -18,7 +18,8 @@ Values = NDArray[np.float32]    # (n, t)
 Quality = NDArray[np.float64]   # (n, t): how good the answer is at that step, in [0, 1]
 SWEEPS = 4                      # over the steps; the one that is worth most is taken
 HALVINGS = 20                   # of an interval that holds the price of a step: to 2e-6 of a right answer
-Cut = Callable[[Values, NDArray[np.float64]], float]    # where to stop, from what stopping is worth more than going on
+# A threshold for one step, from the values there and from what stopping is worth more than going on.
+ThresholdFit = Callable[[Values, NDArray[np.float64]], float]
 
 
 class Reached(NamedTuple):
@@ -29,7 +30,7 @@ class Reached(NamedTuple):
 
 
 def stops_at(values: Values, thresholds: tuple[float, ...]) -> NDArray[np.int64]:
-    """The step at which each trace stops, (n, t) → (n,); the last step stops everybody."""
+    """The step at which each trace stops, (n, t) → (n,); the last step stops every one."""
     depth = values.shape[1]
     each = np.array([thresholds[min(step, len(thresholds) - 1)] for step in range(depth)])
     exceeds = values > each
@@ -38,12 +39,12 @@ def stops_at(values: Values, thresholds: tuple[float, ...]) -> NDArray[np.int64]
 
 
 def pooled_at_mean_depth(values: Values, mean_depth: float) -> Reached:
-    """The one threshold whose mean depth is nearest to the wish."""
+    """The one threshold whose mean depth is nearest to the one asked for."""
     return min(bracket(values, mean_depth), key=lambda reached: abs(reached.mean_depth - mean_depth))
 
 
 def bracket(values: Values, mean_depth: float) -> tuple[Reached, Reached]:
-    """The two neighbouring thresholds whose mean depths hold the wish between them, the shallower first.
+    """The two neighbouring thresholds whose mean depths hold the target between them, the shallower first.
 
     An image goes on past step t as long as no signal up to t has exceeded the threshold θ, so
 
@@ -54,25 +55,25 @@ def bracket(values: Values, mean_depth: float) -> tuple[Reached, Reached]:
     count, depth = values.shape
     _check_depth(mean_depth, depth)
     maxima = np.sort(np.maximum.accumulate(values[:, :-1], axis=1), axis=None)
-    wished = math.ceil((mean_depth - 1) * count - 1e-9)     # running maxima at or below θ
-    if wished <= 0 or not maxima.size:
+    target = math.ceil((mean_depth - 1) * count - 1e-9)     # running maxima at or below θ
+    if target <= 0 or not maxima.size:
         return (_reached(values, (-math.inf,)),) * 2
     # of equal maxima either none or all are at or below θ
-    place = maxima[wished - 1]
+    place = maxima[target - 1]
     below = int(np.searchsorted(maxima, place, side="left"))
     shallow = -math.inf if below == 0 else float(maxima[below - 1])
     deep = math.inf if place == maxima[-1] else float(place)
     return _reached(values, (shallow,)), _reached(values, (deep,))
 
 
-def best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
+def best_threshold(values: Values, advantage: NDArray[np.float64]) -> float:
     """The threshold above which stopping gains most in sum on these very images."""
     if not values.size:
         return math.inf
     order = np.argsort(-values, kind="stable")
     ordered = values[order]
     sums = np.cumsum(advantage[order])
-    last = np.append(ordered[1:] < ordered[:-1], True)          # a cut cannot pass between equal values
+    last = np.append(ordered[1:] < ordered[:-1], True)          # a threshold cannot pass between equal values
     sums = np.where(last, sums, -np.inf)
     best = int(sums.argmax())
     if sums[best] <= 0:
@@ -82,11 +83,11 @@ def best_cut(values: Values, advantage: NDArray[np.float64]) -> float:
     return float(ordered[best]) / 2 + float(ordered[best + 1]) / 2
 
 
-def straight_cut(values: Values, advantage: NDArray[np.float64]) -> float:
+def fitted_threshold(values: Values, advantage: NDArray[np.float64]) -> float:
     """The threshold above which stopping gains, if its advantage is a straight line of the value.
 
-    One image more or less moves `best_cut` far where the sums are flat; two numbers fitted to all images hardly move,
-    and do better on images that are fresh (docs/decisions.md 90).
+    One image more or less moves `best_threshold` far where the sums are flat; two numbers fitted to all images hardly
+    move, and do better on images that are fresh (docs/decisions.md 90).
     """
     known = np.isfinite(values)
     if not known.any():
@@ -103,11 +104,11 @@ def straight_cut(values: Values, advantage: NDArray[np.float64]) -> float:
     return -math.inf if crossing < at.min() else crossing
 
 
-def per_step_at_price(values: Values, quality: Quality, price: float, cut: Cut = straight_cut) -> Reached:
+def per_step_at_price(values: Values, quality: Quality, price: float, fit: ThresholdFit = fitted_threshold) -> Reached:
     """A threshold for each step that makes quality less `price` times steps large on the traces.
 
     Backward induction over the steps, then again among the images that really reach a step: at step t, an image that
-    stops is worth its hit there, and one that goes on what the later thresholds make of it.
+    stops is worth its quality there, and one that goes on what the later thresholds make of it.
     """
     depth = values.shape[1]
     thresholds = np.full(depth, -np.inf)
@@ -119,7 +120,7 @@ def per_step_at_price(values: Values, quality: Quality, price: float, cut: Cut =
         for step in range(depth - 2, -1, -1):
             reaches = np.ones(len(values), dtype=bool) if sweep == 0 else ~(
                 values[:, :step] > thresholds[:step]).any(axis=1)
-            best[step] = cut(values[reaches, step], (worth[:, step] - going)[reaches])
+            best[step] = fit(values[reaches, step], (worth[:, step] - going)[reaches])
             going = np.where(values[:, step] > best[step], worth[:, step], going)
         if sweep and np.array_equal(best, thresholds):
             break
@@ -130,11 +131,12 @@ def per_step_at_price(values: Values, quality: Quality, price: float, cut: Cut =
     return _reached(values, tuple(found[1].tolist()))
 
 
-def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float, cut: Cut = straight_cut) -> Reached:
+def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float,
+                           fit: ThresholdFit = fitted_threshold) -> Reached:
     """A threshold for each step: a good use of a mean depth, on images like those of the traces.
 
-    The price of a step is found by halving. Where two neighbouring prices jump over the wish, the thresholds between
-    theirs are searched as well.
+    The price of a step is found by halving. Where two neighbouring prices jump over the target, the thresholds
+    between theirs are searched as well.
     """
     depth = values.shape[1]
     _check_depth(mean_depth, depth)
@@ -142,7 +144,7 @@ def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float, 
     deep, shallow = _reached(values, (math.inf,) * depth), _reached(values, (-math.inf,) * depth)
     for _ in range(HALVINGS):
         price = (low + high) / 2
-        middle = per_step_at_price(values, quality, price, cut)
+        middle = per_step_at_price(values, quality, price, fit)
         if middle.mean_depth >= mean_depth:
             low, deep = price, middle
         else:
@@ -151,7 +153,7 @@ def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float, 
 
 
 def _between(values: Values, deep: Reached, shallow: Reached, mean_depth: float) -> Reached:
-    """Thresholds on the way from one set to another whose mean depth is nearest to the wish."""
+    """Thresholds on the way from one set to another whose mean depth is nearest to the target."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return min((deep, shallow), key=lambda reached: abs(reached.mean_depth - mean_depth))

@@ -21,10 +21,10 @@ from torch import Tensor
 from frost.config import suggest
 from frost.halting.budget import Quality, Reached, Values, stops_at
 from frost.halting.choice import FIXED, PER_STEP, TWO_STEP, Choice, chosen, forms_of, is_near, signal_of, thresholds_of
-from frost.halting.guarantee import cheapest_safe
-from frost.halting.policy import Rule
+from frost.halting.guarantee import certified_threshold
 from frost.halting.signals import SIGNALS
 from frost.halting.sketch import KllSketch
+from frost.halting.stopping import Rule
 from frost.halting.stored import as_bytes, as_text, check_stored, checksum, stored_quality, stored_signals
 
 FORMAT = 3
@@ -121,7 +121,7 @@ class Calibration:
 
             P(s ≤ s_halt) ≈ q        (20)
 
-        q = 1 means never early: exactly T steps, by definition. q = 0 stops everybody at the first step that the rule
+        q = 1 means never early: exactly T steps, by definition. q = 0 stops every image at the first step that the rule
         can judge. With `per_step`, each step has a threshold from the scores of that step.
         """
         if not 0.0 <= quantile <= 1.0:
@@ -207,7 +207,7 @@ class Calibration:
         most `points` (`halting.guarantee`). Full depth where nothing less can be certified.
         """
         self._check_seen()
-        return Rule.fitted(*cheapest_safe(self.signals, self._known_quality(), points / 100, confidence))
+        return Rule.fitted(*certified_threshold(self.signals, self._known_quality(), points / 100, confidence))
 
     def mean_depth_of(self, rule: Rule) -> float:
         """The mean depth that a rule takes on the held-out images."""
@@ -273,8 +273,8 @@ class Calibration:
                        pooled=KllSketch.from_bytes(as_bytes(plain["pooled"])),
                        per_step=tuple(KllSketch.from_bytes(as_bytes(stored)) for stored in plain["per_step"]),
                        cost=None if plain["cost"] is None else Cost(*plain["cost"]),
-                       choices=tuple(Choice(float(wish), str(form), float(gain))
-                                     for wish, form, gain in plain["choices"]))
+                       choices=tuple(Choice(float(mean_depth), str(form), float(gain))
+                                     for mean_depth, form, gain in plain["choices"]))
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
             raise ValueError(f"the calibration is damaged ({error}); make it again: frost calibrate RUN.") from error
 
@@ -288,9 +288,9 @@ class Calibration:
         if not len(self.values) or not self.pooled.count:
             raise NotCalibrated("the calibration has seen no score; gather it on held-out images first.")
 
-    def _check_near(self, reached: Reached, wish: float, form: str) -> None:
-        if form != FIXED and not is_near(reached, wish, self.depth):
-            raise OutOfReach(f"no threshold of '{form}' gives a mean depth of {wish:g}: the nearest is "
+    def _check_near(self, reached: Reached, target: float, form: str) -> None:
+        if form != FIXED and not is_near(reached, target, self.depth):
+            raise OutOfReach(f"no threshold of '{form}' gives a mean depth of {target:g}: the nearest is "
                              f"{reached.mean_depth:.3f}; ask for that, or for another rule.")
 
 

@@ -74,7 +74,7 @@ def whole_steps(values: Values, mean_depth: float) -> Reached:
 
 
 def two_steps(values: Values, mean_depth: float) -> Reached:
-    """All inputs stop at one of the two steps next to the mean depth; the signal says who stops first."""
+    """All inputs stop at one of the two steps next to the mean depth; the signal says which stop first."""
     depth = values.shape[1]
     if not 1 <= mean_depth <= depth:
         raise ValueError(f"mean depth must lie between 1 and {depth}, the steps of a trace; got {mean_depth}.")
@@ -99,16 +99,16 @@ def chosen(signals: Mapping[str, Values], quality: Quality, seed: int = 0) -> tu
         return ()
     choices: list[Choice] = []
     winner = ""
-    for wish in sorted({max(1.0, share * depth) for share in BUDGETS}):
-        gains = {form: crossed_gain(form, signals, quality, half, wish) for form in forms_of(signals)}
+    for target in sorted({max(1.0, share * depth) for share in BUDGETS}):
+        gains = {form: crossed_gain(form, signals, quality, half, target) for form in forms_of(signals)}
         known = {form: gain for form, gain in gains.items() if gain is not None}
         ordered = sorted((form for form, gain in known.items() if gain.value > 0), key=lambda form: -known[form].value)
         clear = [form for form in ordered if known[form].value > CLEARLY * known[form].error]
         again = [form for form in ordered if form == winner and known[form].value > LIKELY * known[form].error]
         near = [form for form in ordered if form.endswith(TWO_STEP)]
-        form = next((form for form in (*clear, *again, *near) if _holds(form, signals, quality, wish)), FIXED)
+        form = next((form for form in (*clear, *again, *near) if _holds(form, signals, quality, target)), FIXED)
         winner = form if form in clear else winner
-        choices.append(Choice(wish, form, 0.0 if form == FIXED else known[form].value))
+        choices.append(Choice(target, form, 0.0 if form == FIXED else known[form].value))
     return tuple(choices)
 
 

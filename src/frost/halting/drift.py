@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from frost.halting.calibration import Calibration
-from frost.halting.policy import Rule
 from frost.halting.sketch import KllSketch, rank_error
+from frost.halting.stopping import Rule
 
 
 class StepDrift(NamedTuple):
@@ -31,7 +31,7 @@ class Watch:
     """Collects live scores and compares them with a calibration's.
 
     Args:
-        rule: the stopping rule in use, which decides who is seen at a later step.
+        rule: the stopping rule in use, which decides what is seen at a later step.
         alarm: α, the chance of a false alarm in one check.
     """
 

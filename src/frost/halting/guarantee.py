@@ -5,7 +5,7 @@ the first that is not rejected is taken. Which rules are tried is said by images
 fixed order keeps the chance of any wrong rejection at one test's (Angelopoulos et al., Learn then test, 2021).
 
 The test is exact. Against full depth an image is lost, won or neither, so the counts of n images are trinomial, and the
-chance of counts as good as ours is a finite sum. It depends on how often images are won, which nobody knows: the
+chance of counts as good as ours is a finite sum. It depends on how often images are won, which is not known: the
 largest chance is taken over all shares that the counts allow, but for a doubt that is added (Berger and Boos, 1994).
 Nothing is promised about images of another kind than the held-out ones. The paper has no such budget.
 """
@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.halting.budget import Cut, Quality, Values, per_step_at_price, stops_at, straight_cut
+from frost.halting.budget import Quality, ThresholdFit, Values, fitted_threshold, per_step_at_price, stops_at
 
 GRID = 200             # thresholds that are tried
 FOR_RULES = 0.2        # share of the images that only says which rules to try
@@ -62,8 +62,8 @@ def chance_of_excess(lost: int, won: int, images: int, allowed: float, doubt: fl
     return min(1.0, max(chance(share) for share in (shares[worst], *around)) + doubt)
 
 
-def cheapest_safe(signals: Mapping[str, Values], quality: Quality, allowed: float, confidence: float,
-                  seed: int = 0) -> tuple[str, tuple[float, ...]]:
+def certified_threshold(signals: Mapping[str, Values], quality: Quality, allowed: float, confidence: float,
+                        seed: int = 0) -> tuple[str, tuple[float, ...]]:
     """A signal and the thresholds of least depth that are certified to lose at most `allowed` (a share); +∞ if none.
 
     Which signal, with one threshold for all steps or one for each, is said by images that are not tested on.
@@ -80,8 +80,8 @@ def cheapest_safe(signals: Mapping[str, Values], quality: Quality, allowed: floa
                          "values between. Calibrate with quality= a function that says yes or no.")
     is_right = quality > 0
     order = np.random.default_rng(seed).permutation(len(quality))
-    cut = max(1, int(FOR_RULES * len(quality)))
-    known, fresh = order[:cut], order[cut:]
+    count = max(1, int(FOR_RULES * len(quality)))
+    known, fresh = order[:count], order[count:]
     signal, ladder = _ladder({name: values[known] for name, values in signals.items()}, quality[known], allowed)
     safe: tuple[float, ...] = (math.inf,)
     if not fresh.size:
@@ -122,14 +122,14 @@ def pooled_ladder(values: Values) -> list[tuple[float, ...]]:
     return [(float(threshold),) for threshold in np.unique(np.quantile(finite, np.linspace(0, 1, GRID)))[::-1]]
 
 
-def per_step_ladder(values: Values, quality: Quality, cut: Cut = straight_cut) -> list[tuple[float, ...]]:
+def per_step_ladder(values: Values, quality: Quality, fit: ThresholdFit = fitted_threshold) -> list[tuple[float, ...]]:
     """A threshold for each step, deepest first: the best for one price of a step each, and between them."""
     finite = values[np.isfinite(values)]
     if values.shape[1] < 2 or not finite.size:
         return []
     bottom, top = float(finite.min()) - 1.0, float(finite.max()) + 1.0
     priced = sorted({(-rule.mean_depth, rule.thresholds) for rule in (
-        per_step_at_price(values, quality, price, cut) for price in PRICES)})
+        per_step_at_price(values, quality, price, fit) for price in PRICES)})
     ends = [np.clip(np.array(thresholds), bottom, top) for _, thresholds in priced]
     rungs = [ends[0]]
     for (deep, _), (shallow, _), above, below in zip(priced[:-1], priced[1:], ends[:-1], ends[1:], strict=True):

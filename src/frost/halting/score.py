@@ -40,7 +40,7 @@ class LinearScore(nn.Module):
 
 
 class OutputScore(LinearScore):
-    """The linear score (19) on the state and on a few numbers that say how decided the output is.
+    """The linear score (19) on the state and on a few numbers that say how sure the output is.
 
         s_{i,t} = σ(w_sᵀ h_{i,t} + vᵀ φ(y_{i,t}) + b_s)
 
@@ -53,7 +53,7 @@ class OutputScore(LinearScore):
 
     def __init__(self, channels: int, features: int = 3) -> None:
         super().__init__(channels)
-        self.decided = nn.Linear(features, 1, bias=False)
+        self.decided = nn.Linear(features, 1, bias=False)    # v; the name stands in stored weights
         nn.init.zeros_(self.decided.weight)
 
     def forward(self, pooled: Tensor, seen: Tensor | None = None) -> Tensor:
@@ -69,14 +69,14 @@ def class_features(output: Tensor, mask: Tensor | None = None) -> Tensor:
 
     With positions: the least of each over those that count, then the mean of each.
     """
-    numbers = decidedness(output)
+    numbers = output_features(output)
     if output.ndim == 2:
         return numbers
     mask = fitting_mask(output, mask)
     return torch.cat([over_positions(numbers, mask, "least"), over_positions(numbers, mask, "mean")], dim=-1)
 
 
-def decidedness(output: Tensor) -> Tensor:
+def output_features(output: Tensor) -> Tensor:
     """Margin, log of the highest probability, entropy with its sign turned; (…, k) → (…, 3).
 
     Made of row-wise kernels only, whose rounding does not depend on where in a batch a sample lies.
@@ -107,7 +107,7 @@ def fitting_mask(output: Tensor, mask: Tensor | None) -> Tensor | None:
 def make_score(channels: int, sees: Sees, features: int) -> LinearScore:
     """The score that a configuration names; `features` is what its head says of an output."""
     if sees == "output" and not features:
-        raise ValueError("score_sees='output' needs a head that gives classes, whose logits say how decided an answer "
+        raise ValueError("score_sees='output' needs a head that gives classes, whose logits say how sure an answer "
                          "is; use score_sees='state'.")
     return OutputScore(channels, features) if sees == "output" else LinearScore(channels)
 

@@ -17,8 +17,8 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from frost.halting.score import decidedness, fitting_mask, over_positions, threshold_of
-from frost.rowwise import each_alone, flat_rows
+from frost.halting.score import fitting_mask, output_features, over_positions, threshold_of
+from frost.rowwise import elementwise_by_row, flat_rows
 
 Memory = tuple[Tensor, ...]
 
@@ -102,8 +102,8 @@ class Confidence(OfClasses):
         top, place = chances.max(dim=-1, keepdim=True)
         others = (chances / top).scatter(-1, place, 0.0).sum(dim=-1)
         if self.how == "least" or others.ndim == 1:    # the logarithm is monotone: the least sure has most beside it
-            return -each_alone(torch.log1p, -self.reduced(-others, reading.mask)), memory
-        return each_alone(torch.log1p, -self.reduced(others / (1 + others), reading.mask)), memory
+            return -elementwise_by_row(torch.log1p, -self.reduced(-others, reading.mask)), memory
+        return elementwise_by_row(torch.log1p, -self.reduced(others / (1 + others), reading.mask)), memory
 
     def threshold_shown(self, threshold: float) -> float:
         """A probability."""
@@ -117,7 +117,7 @@ class Entropy(OfClasses):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """Σ_k p_k log p_k."""
-        return self.reduced(decidedness(reading.output)[..., 2], reading.mask), memory
+        return self.reduced(output_features(reading.output)[..., 2], reading.mask), memory
 
     def threshold_shown(self, threshold: float) -> float:
         """An entropy in nats, below which a sample stops."""
@@ -131,7 +131,7 @@ class Margin(OfClasses):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """p_(1) − p_(2)."""
-        return self.reduced(decidedness(reading.output)[..., 0], reading.mask), memory
+        return self.reduced(output_features(reading.output)[..., 0], reading.mask), memory
 
 
 class Patience(Signal):
@@ -214,7 +214,7 @@ class SecondOrder(Signal):
 
 
 class Fixed(Signal):
-    """The number of steps taken: everybody stops at the same one."""
+    """The number of steps taken: every image stops at the same one."""
 
     name = "fixed"
     least = 0.0
@@ -237,7 +237,7 @@ class Act(Signal):
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """Σ_{s ≤ t} σ(z_s)."""
-        total = memory[0] + each_alone(torch.sigmoid, reading.score_logit.float())
+        total = memory[0] + elementwise_by_row(torch.sigmoid, reading.score_logit.float())
         return total, (total,)
 
 
@@ -249,12 +249,13 @@ class Ponder(Signal):
     least = 0.0
 
     def start(self, reading: Reading) -> Memory:
-        """log 1: nobody has halted."""
+        """log 1: none has halted."""
         return (torch.zeros_like(reading.score_logit, dtype=torch.float32),)
 
     def __call__(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """−log Π_{s ≤ t} (1 − σ(z_s)), which grows with the probability of having halted."""
-        total = memory[0] + each_alone(torch.nn.functional.softplus, reading.score_logit.float())    # −log(1 − σ(z))
+        goes_on = elementwise_by_row(torch.nn.functional.softplus, reading.score_logit.float())    # −log(1 − σ(z))
+        total = memory[0] + goes_on
         return total, (total,)
 
     def threshold_shown(self, threshold: float) -> float:

@@ -28,7 +28,7 @@ def run_batch(stepper: Stepper, live: Live, items: Sequence[Item], *, shrinks: b
     """
     answers: dict[int, Result] = {}
     places = list(range(len(items)))                          # of the rows, in the batch as it came
-    left = max(item.limit for item in items) - int(live.steps.min())   # nobody takes more steps than that
+    left = max(item.limit for item in items) - int(live.steps.min())   # none takes more steps than that
     since = sync_every                                        # the batch as it came is looked at
     while True:
         if since >= sync_every or left <= 0:

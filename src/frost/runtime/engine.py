@@ -2,8 +2,8 @@
 
     masked     every row is computed until the last input of its batch has stopped
     compact    the batch shrinks as inputs stop
-    refill     constant slots: what stops makes room for the next input; the only one whose bits do not depend on who
-               shares the batch, and the fastest on a stream
+    refill     constant slots: what stops gives its slot to the next input; the only batch-invariant one, bit for bit,
+               and the fastest on a stream
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from frost.core.precision import Device, Precision, device_of, resolve_device, r
 from frost.core.trajectory import IterativeModel, Prediction
 from frost.core.transition import FAILURES
 from frost.halting.drift import Watch
-from frost.halting.policy import Policy, check_signal
 from frost.halting.signals import Signal
+from frost.halting.stopping import StoppingRule, check_signal
 from frost.runtime.batches import run_batch
 from frost.runtime.invariance import Invariance
 from frost.runtime.scheduler import Item
@@ -46,31 +46,32 @@ class Engine:
 
     Args:
         model: put into evaluation mode, and moved if a `device` is named.
-        policy: for instance `calibration.at_mean_depth(6)`, `frost.stop_when(confidence=0.9)`, or `frost.AtDepth(4)`.
+        rule: for instance `calibration.at_mean_depth(6)`, `frost.stop_when(confidence=0.9)`, or `frost.AtDepth(4)`.
         executor: `refill`, `compact` or `masked`.
         slots: inputs that run together.
-        example: one input, whose shape all inputs have; needed where neither the model nor `frost.fit` or
-            `frost.calibrate` has told.
+        example: one input, whose shape all inputs have; needed unless the model states it, or `frost.fit` or
+            `frost.calibrate` has seen one.
         device: `auto`, `cpu`, `cuda` or `mps`; None leaves the model where it is.
-        sync_every: steps between two looks at who has stopped; on a GPU each look waits for it.
+        sync_every: steps between two looks at what has stopped; on a GPU each look waits for it.
         drain: what `refill` does at the end of a stream: keep its shape, or shrink and give up bit-equality.
-        room: most inputs that may wait in a `Session`; None is no limit.
+        max_queue: most inputs that may wait in a `Session`; None is no limit.
         compile: torch.compile the step, whose shape never changes under `refill`.
         caches_first: take the first step from h_0 = 0, the same for every input, from a cache.
-        watch: is shown every signal, for a drift check; `refill` only.
+        watch: gets every signal, for a drift check; `refill` only.
     """
 
-    def __init__(self, model: IterativeModel, policy: Policy, executor: Executor = "refill", slots: int = 64, *,
+    def __init__(self, model: IterativeModel, rule: StoppingRule, executor: Executor = "refill", slots: int = 64, *,
                  example: Any = None, device: Device | None = None, precision: Precision = "float32",
-                 sync_every: int = 1, drain: Drain = "constant", room: int | None = None, compile: bool = False,
+                 sync_every: int = 1, drain: Drain = "constant", max_queue: int | None = None, compile: bool = False,
                  caches_first: bool = True, watch: Watch | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        _check_parts(model, policy)
+        _check_parts(model, rule)
         for name, value, kind in (("executor", executor, Executor), ("precision", precision, Precision),
                                   ("drain", drain, Drain)):
             if value not in get_args(kind):
                 raise ValueError(f"{name} is one of {', '.join(get_args(kind))}; got '{value}'.")
-        for name, number in (("slots", slots), ("sync_every", sync_every), ("room", 1 if room is None else room)):
+        for name, number in (("slots", slots), ("sync_every", sync_every),
+                             ("max_queue", 1 if max_queue is None else max_queue)):
             if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_SLOTS:
                 raise ValueError(f"{name} must be a whole number from 1 to {MOST_SLOTS}, got {number!r}.")
         if compile and (executor != "refill" or drain == "compact"):
@@ -81,19 +82,19 @@ class Engine:
         if device is not None:
             model.to(resolve_device(device))
         resolve_precision(precision, device_of(model))    # refuses what this machine cannot do
-        self.model, self.policy = model.eval(), policy
+        self.model, self.rule = model.eval(), rule
         self.executor, self.slots, self.drain = executor, slots, drain
-        self._sync_every, self._room, self._watch, self._clock = sync_every, room, watch, clock
+        self._sync_every, self._max_queue, self._watch, self._clock = sync_every, max_queue, watch, clock
         self._signature = model.signature if example is None else Signature.of(as_inputs(example))
-        self._stepper = Stepper(model, policy, precision, compile, caches_first)
+        self._stepper = Stepper(model, rule, precision, compile, caches_first)
 
     def __repr__(self) -> str:
-        return (f"Engine({type(self.model).__name__}, {self.policy}, {self.executor}, {self.slots} slots; outputs "
+        return (f"Engine({type(self.model).__name__}, {self.rule}, {self.executor}, {self.slots} slots; outputs "
                 f"{self.promise})")
 
     @property
     def promise(self) -> str:
-        """What holds of an answer whoever shares the batch."""
+        """What holds of an answer, whatever else is in the batch."""
         if self.executor != "refill" or self.drain == "compact":
             return "agree to 1e-5 in any batch, since the shape of the batch changes"
         known = self.model.batch_invariance
@@ -123,7 +124,7 @@ class Engine:
         if self.executor != "refill":
             raise ValueError(f"only executor 'refill' has a queue; this engine is '{self.executor}'.")
         self._stepper.check_mode()
-        return self._session(self._room, self._known_signature())
+        return self._session(self._max_queue, self._known_signature())
 
     def predict(self, inputs: Inputs) -> Prediction:
         """The answers for a batch of any size; a row that cannot be answered is NaN at depth 0 and in `.errors`."""
@@ -237,9 +238,9 @@ class Engine:
             except FAILURES as error:
                 yield place, Result(request.key, None, 0, None, str(error))
 
-    def _session(self, room: int | None, signature: Signature) -> Session:
-        return Session(self._stepper, self.slots, signature, room=room, sync_every=self._sync_every, drain=self.drain,
-                       watch=self._watch, clock=self._clock)
+    def _session(self, max_queue: int | None, signature: Signature) -> Session:
+        return Session(self._stepper, self.slots, signature, max_queue=max_queue, sync_every=self._sync_every,
+                       drain=self.drain, watch=self._watch, clock=self._clock)
 
 
 def _is_single(inputs: Inputs, signature: Signature) -> bool:
@@ -247,15 +248,15 @@ def _is_single(inputs: Inputs, signature: Signature) -> bool:
     return [tuple(part.shape) for part in leaves(inputs)] == [part.shape for part in signature.parts]
 
 
-def _check_parts(model: Any, policy: Any) -> None:
+def _check_parts(model: Any, rule: Any) -> None:
     """Refuse what is no model of ours, or no stopping rule that it can follow."""
     if not isinstance(model, IterativeModel):
         raise ValueError(f"an engine takes a model with begin, step and read, such as frost.Frost, got "
                          f"{type(model).__name__}; frost.iterate makes one of any recurrence.")
-    signal = getattr(policy, "signal", None)
-    if not isinstance(signal, Signal) or not hasattr(policy, "stops"):
+    signal = getattr(rule, "signal", None)
+    if not isinstance(signal, Signal) or not hasattr(rule, "stops"):
         raise ValueError(f"an engine takes a stopping rule, such as calibration.at_mean_depth(4), "
-                         f"frost.stop_when(confidence=0.9) or frost.AtDepth(4), got {type(policy).__name__}.")
+                         f"frost.stop_when(confidence=0.9) or frost.AtDepth(4), got {type(rule).__name__}.")
     if device_of(model).type == "meta":
         raise ValueError("the model is on the device 'meta' and has no weights; build or load it on a real one.")
     check_signal(signal, model.task.gives, model.has_score)

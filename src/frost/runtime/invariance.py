@@ -1,4 +1,4 @@
-"""Does an answer depend, in its last bit, on who shares the batch? `frost.check_batch_invariance(model, example)`.
+"""Is an answer batch-invariant, bit for bit? `frost.check_batch_invariance(model, example)`.
 
 A sample is computed in every row of a batch of constant shape, among other mates each time. Where all its bits agree,
 the refill engine's promise holds bit for bit; a block whose kernels round by a row's place agrees to about 1e-6.

@@ -9,18 +9,18 @@ import torch
 
 from frost.core.inputs import Inputs, batch_of, taken
 from frost.core.trajectory import IterativeModel, Prediction, choose
-from frost.halting.policy import Policy, depth_under
+from frost.halting.stopping import StoppingRule, depth_under
 
 
-def predict_slowly(model: IterativeModel, policy: Policy, inputs: Inputs) -> Prediction:
+def predict_slowly(model: IterativeModel, rule: StoppingRule, inputs: Inputs) -> Prediction:
     """All T steps of every input, one at a time, read at the step where the rule stops it."""
     with torch.no_grad():
-        answers = [_one(model, policy, taken(inputs, slice(row, row + 1))) for row in range(batch_of(inputs))]
+        answers = [_one(model, rule, taken(inputs, slice(row, row + 1))) for row in range(batch_of(inputs))]
     outputs, depths, scores, _ = zip(*answers, strict=True)
     return Prediction(torch.cat(outputs), torch.cat(depths), torch.cat(scores))
 
 
-def _one(model: IterativeModel, policy: Policy, inputs: Inputs) -> Prediction:
+def _one(model: IterativeModel, rule: StoppingRule, inputs: Inputs) -> Prediction:
     trajectory = model(inputs)
-    return choose(trajectory, depth_under(policy, trajectory.outputs, trajectory.score_logits, trajectory.states,
+    return choose(trajectory, depth_under(rule, trajectory.outputs, trajectory.score_logits, trajectory.states,
                                           trajectory.mask))

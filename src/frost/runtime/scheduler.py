@@ -1,4 +1,4 @@
-"""Who waits, who is staged, who runs in which slot; pure Python, no tensor.
+"""What waits, what is staged, what runs in which slot; pure Python, no tensor.
 
     submit ─▶ waiting ─stage─▶ staged (a row) ─place─▶ running (a slot) ─finish─▶ gone
                  └──────────────── cancel, from anywhere ────────────────────────▶ gone
@@ -20,7 +20,7 @@ Place = Literal["waiting", "staged", "running"]
 
 
 class QueueFull(ValueError):
-    """There is no room for another item; try again when some have finished."""
+    """The queue is full; try again when some items have finished."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,15 +42,15 @@ class Scheduler:
 
     Args:
         slots: inputs that run together.
-        room: most items waiting; None is no limit.
+        max_queue: most items waiting; None is no limit.
     """
 
-    def __init__(self, slots: int, room: int | None = None) -> None:
+    def __init__(self, slots: int, max_queue: int | None = None) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, got {slots}.")
-        if room is not None and room < 1:
-            raise ValueError(f"room must be at least 1, got {room}.")
-        self.slots, self.room = slots, room
+        if max_queue is not None and max_queue < 1:
+            raise ValueError(f"max_queue must be at least 1, got {max_queue}.")
+        self.slots, self.max_queue = slots, max_queue
         self.running: list[Item | None] = [None] * slots
         self._waiting: deque[Item] = deque()
         self._staged: deque[Item] = deque()
@@ -79,15 +79,15 @@ class Scheduler:
 
     @property
     def free(self) -> list[int]:
-        """Slots that nobody uses."""
+        """Slots that are not in use."""
         return sorted(self._free)
 
     def submit(self, key: Any, inputs: Any, limit: int, deadline: float | None = None) -> Item:
         """Queue an item."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}; an input is read after its first step.")
-        if self.room is not None and len(self._waiting) >= self.room:
-            raise QueueFull(f"{self.room} items are waiting, and there is room for no more; try again later.")
+        if self.max_queue is not None and len(self._waiting) >= self.max_queue:
+            raise QueueFull(f"{self.max_queue} items are waiting, and there is room for no more; try again later.")
         item = Item(self._next, key, inputs, limit, deadline)
         self._next += 1
         self._waiting.append(item)
@@ -138,7 +138,7 @@ class Scheduler:
             heapq.heapify(self._deadlines)
 
     def expired(self, now: float) -> Iterator[Item]:
-        """Items whose deadline has passed, each told once."""
+        """Items whose deadline has passed, each reported once."""
         while self._deadlines and self._deadlines[0][0] <= now:
             _, ticket = heapq.heappop(self._deadlines)
             if ticket in self._inside:

@@ -3,9 +3,9 @@
 The step carries no step index, so inputs at any depth share one batch. When one stops, its slot goes to the next one
 that is staged. A stage is a batch that has begun and taken its first step; it has as many rows as there are slots.
 
-Contract: `begin`, `step` and `read` run at one shape, `slots` rows, whoever is there; free rows repeat one in use. CPU
-kernels give the same bits for a row at a constant shape, so an output, score and depth do not depend on who shares the
-batch; `frost.check_batch_invariance` tells whether that holds for a block. `drain="compact"` gives that up for the last
+Contract: `begin`, `step` and `read` run at one shape, `slots` rows, however many inputs there are; free rows repeat one
+in use. CPU kernels give the same bits for a row at a constant shape, so output, score and depth are batch-invariant;
+`frost.check_batch_invariance` checks whether that holds for a block. `drain="compact"` gives that up for the last
 inputs of a stream and finishes them sooner.
 """
 
@@ -36,15 +36,15 @@ class Session:
 
     Args:
         signature: what one input looks like; another one is refused by itself.
-        room: most inputs waiting; one more is refused with `QueueFull`. None is no limit.
-        sync_every: steps between two looks at who has stopped.
+        max_queue: most inputs waiting; one more is refused with `QueueFull`. None is no limit.
+        sync_every: steps between two looks at what has stopped.
         watch: is shown the signal of every input at every look, for a drift check.
     """
 
-    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, room: int | None = None,
+    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, max_queue: int | None = None,
                  sync_every: int = 1, drain: Drain = "constant", watch: Watch | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self.scheduler = Scheduler(slots, room)
+        self.scheduler = Scheduler(slots, max_queue)
         self._stepper, self._sync_every, self._drain, self._watch = stepper, sync_every, drain, watch
         self._clock = clock
         self._signature = signature
@@ -186,7 +186,7 @@ class Session:
                 continue
             live = self._stage if item.place == "staged" else self._live
             assert live is not None
-            item.is_late = not bool(live.is_done[item.index])    # it may have stopped before anybody looked
+            item.is_late = not bool(live.is_done[item.index])    # it may have stopped since the last look
             results += self._answered(live, [item])
         return results
 
@@ -219,7 +219,7 @@ class Session:
 
 
 def _owned(stage: Live) -> Live:
-    """A copy of the stage in buffers that nobody else holds, for a batch of mixed depths."""
+    """A copy of the stage in buffers of its own, for a batch of mixed depths."""
     own = stage.mapped(lambda part: part.clone(memory_format=torch.contiguous_format))
     own.state = own.state._replace(step=None)
     return own

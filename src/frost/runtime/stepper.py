@@ -1,7 +1,7 @@
 """One step of a batch in which every sample may stop: refine, read, ask the rule, remember the answer.
 
 All of it stays on the device. A sample that has stopped keeps its answer; its row may go on being computed until
-somebody takes it out.
+it is taken out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from frost.core.inputs import Inputs, batch_of, stacked, to_device
 from frost.core.precision import Precision, at_least_float32, autocast, device_of
 from frost.core.trajectory import IterativeModel, State
 from frost.core.transition import FAILURES
-from frost.halting.policy import Policy
 from frost.halting.score import fitting_mask, threshold_of
 from frost.halting.signals import Memory, Reading
+from frost.halting.stopping import StoppingRule
 from frost.rowwise import flat_rows
 from frost.runtime.scheduler import Item
 
@@ -112,9 +112,9 @@ class Stepper:
         caches_first: take the transition's value at h_0 = 0, the same for every input, from a cache; False computes it.
     """
 
-    def __init__(self, model: IterativeModel, policy: Policy, precision: Precision = "float32",
+    def __init__(self, model: IterativeModel, rule: StoppingRule, precision: Precision = "float32",
                  compiled: bool = False, caches_first: bool = True) -> None:
-        self.model, self.policy, self.precision, self.caches_first = model, policy, precision, caches_first
+        self.model, self.rule, self.precision, self.caches_first = model, rule, precision, caches_first
         self.begun = self.stepped = 0                  # rows, of samples or not: what was computed
         self.begun_for = self.stepped_for = 0          # rows that held a sample which had not stopped
         self.device = device_of(model)
@@ -140,9 +140,9 @@ class Stepper:
         self.begun_for += used
         steps = torch.ones_like(limits)
         reading = self._reading(steps, output, score_logit, state, before)
-        values, memory = self.policy.signal(reading, self.policy.signal.start(reading))
+        values, memory = self.rule.signal(reading, self.rule.signal.start(reading))
         is_bad = _not_finite(output, score_logit, reading.mask)
-        is_done = self.policy.stops(values, steps) | (steps >= limits) | is_bad
+        is_done = self.rule.stops(values, steps) | (steps >= limits) | is_bad
         return Live(state, memory, limits, steps, values, is_done, is_bad, steps.clone(), output, score_logit,
                     has_score=self.model.has_score)
 
@@ -160,10 +160,10 @@ class Stepper:
         self.stepped_for += used
         steps = live.steps + 1
         reading = self._reading(steps, output, score_logit, state, before)
-        values, memory = self.policy.signal(reading, live.memory)
+        values, memory = self.rule.signal(reading, live.memory)
         done = live.is_done
         is_bad = torch.where(done, live.is_bad, _not_finite(output, score_logit, reading.mask))
-        stops = self.policy.stops(values, steps) | (steps >= live.limits) | is_bad
+        stops = self.rule.stops(values, steps) | (steps >= live.limits) | is_bad
         kept = torch.where(done.view(-1, *[1] * (output.ndim - 1)), live.output, output)
         return Live(state, memory, live.limits, steps, values, done | stops, is_bad,
                     torch.where(done, live.depth, steps), kept, torch.where(done, live.score_logit, score_logit),
@@ -208,7 +208,7 @@ class Stepper:
 
     def _reading(self, steps: Tensor, output: Tensor, score_logit: Tensor, state: State, before: Tensor) -> Reading:
         mask = fitting_mask(output, state.context.get("mask"))
-        if not self.policy.signal.looks_at_states:
+        if not self.rule.signal.looks_at_states:
             return Reading(steps, output, score_logit, None, None, mask)
         return Reading(steps, output, score_logit, state.hidden, before, mask)
 

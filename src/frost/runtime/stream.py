@@ -49,7 +49,7 @@ class Source:
         return place, item._replace(key=place) if item.key is None else item
 
     def close(self) -> None:
-        """Tell a generator that nobody reads on."""
+        """Close a generator that is not read on."""
         if isinstance(self._iterator, Generator):
             self._iterator.close()
 

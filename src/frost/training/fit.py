@@ -21,15 +21,14 @@ from frost.core.task import Judge, Task
 from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
-from frost.interrupt import stop_wish
-from frost.report.progress import progress
-from frost.training.evaluate import Validation, validate
+from frost.interrupt import stop_requests
 from frost.training.loop import StepRecord, Training
 from frost.training.refit import refit_on
 from frost.training.runfolder import alone_in, begin_facts, may_begin
 from frost.training.runner import Runner
 from frost.training.settings import TrainConfig
 from frost.training.sources import LoaderSource
+from frost.training.validation import Validation, validate
 
 DEFAULTS = TrainConfig(epochs=10, supervision="all", precision="float32")
 
@@ -78,20 +77,25 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
     if folder is not None and not may_begin(folder, facts, resume):
         checkpoint.load(folder, model=model)
         return Fitted(source.batches * config.epochs, 0.0, None, None)
+    with ExitStack() as files:
+        runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
+        runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
+        runner.is_shown = is_shown
+        _run(runner, files, model, source)
+    model.quality_of_fit = quality
+    return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
+
+
+def _run(runner: Runner, files: ExitStack, model: IterativeModel, source: LoaderSource) -> None:
+    """Train to the end; a model whose training fails or is stopped is in the mode that it was in."""
     was_training = model.training
     try:
-        with ExitStack() as files:
-            runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
-            runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
-            runner.is_shown = is_shown
-            runner.open(files)
-            runner.to_the_end()
-            _finish(runner, model, source)
+        runner.open(files)
+        runner.to_the_end()
+        _finish(runner, model, source)
     except BaseException:
         model.train(was_training)
         raise
-    model.quality_of_fit = quality
-    return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
 
 
 def _runner(files: ExitStack, folder: Path | None, training: Training, source: LoaderSource, config: TrainConfig,
@@ -100,7 +104,7 @@ def _runner(files: ExitStack, folder: Path | None, training: Training, source: L
     if folder is not None:
         files.enter_context(alone_in(folder))
         begin_facts(folder, facts, {"batches": source.batches}, ("frost.fit",))
-    return Runner(folder, training, source, config, halting, task, files.enter_context(stop_wish()), facts,
+    return Runner(folder, training, source, config, halting, task, files.enter_context(stop_requests()), facts,
                   f"frost.fit(…, out={str(folder)!r}, resume=True)", unit="batches")
 
 
@@ -121,13 +125,9 @@ def _finish(runner: Runner, model: IterativeModel, source: LoaderSource) -> None
     if result is not model:
         model.load_state_dict(result.state_dict())
     if runner.halting.refit:
-        with progress("teaching the score", runner.halting.refit, is_shown=runner.is_shown, unit="inputs") as report:
-            def seen(done: int, words: str) -> None:
-                runner.stop_if_wished()
-                report(done, words)
-
-            again = ((batch.inputs, batch.targets) for batch in source.epoch(1, 0, device_of(model), dtype_of(model)))
-            refit_on(model, again, runner.halting, runner.train.seed, runner.task, seen)
+        again = ((batch.inputs, batch.targets) for batch in source.epoch(1, 0, device_of(model), dtype_of(model)))
+        with runner.refitting(runner.halting.refit, "inputs") as report:
+            refit_on(model, again, runner.halting, runner.train.seed, runner.task, report)
     model.eval()
     if runner.out is not None:
         config = {**runner.config, "inputs": None if model.signature is None else model.signature.to_json()}

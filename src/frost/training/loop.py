@@ -2,12 +2,12 @@
 
 The order of the images is a function of (seed, epoch), everything random in a step of (seed, step). So a training is
 its weights, its optimizer and the number of steps taken, and goes on from any of them as if it had never stopped. The
-loop draws nothing on the screen and writes no file: it yields records, and whoever calls it decides what to do with
-them.
+loop draws nothing on the screen and writes no file: it yields records, and its caller decides what to do with them.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,13 +25,12 @@ from frost.data.augment import Mixed
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
-from frost.training.average import begin_average, update_average
+from frost.training.distributed import SINGLE, World
 from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
-from frost.training.optim import learning_rate_at, make_optimizer
+from frost.training.optim import begin_ema, learning_rate_at, make_optimizer, update_ema
 from frost.training.settings import TrainConfig, generator_of, mixed_seed
-from frost.training.sources import ImageSource, Ready, Source
-from frost.training.team import ALONE, Team
+from frost.training.sources import Batch, ImageSource, Source
 
 
 class StepRecord(NamedTuple):
@@ -55,8 +54,21 @@ class StepRecord(NamedTuple):
     median_score: float                # of all pairs: what the threshold at quantile 0.5 would be
     accuracy_per_step: list[float] | None   # on the training batch; None where no quality is known
 
+    def line(self) -> str:
+        """What progress shows of a step."""
+        scale = "" if self.scale is None else f"  λ {self.scale:.3f}"
+        quality = "" if self.accuracy is None else f"  accuracy {self.accuracy:.2f}"
+        return f"epoch {self.epoch}  loss {self.loss:.3f}{quality}{scale}"
 
-Watcher = Callable[[int, Trajectory], None]   # is shown the epoch and the trajectory of each training batch
+    def check_finite(self, learning_rate: float) -> None:
+        """Refuse to go on with a training whose numbers are infinite or none; the loss may still look sound then."""
+        for name, value in self._asdict().items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise FloatingPointError(f"{name} is {value} after step {self.step}; lower train.learning_rate, which "
+                                         f"is {learning_rate:g}, in a new --out.")
+
+
+Watcher = Callable[[int, Trajectory], None]   # gets the epoch and the trajectory of each training batch
 
 
 @dataclass(slots=True)
@@ -64,24 +76,24 @@ class Training:
     """A training between two steps."""
 
     model: IterativeModel
-    average: IterativeModel | None
+    ema: IterativeModel | None    # the averaged weights
     optimizer: torch.optim.Optimizer
     precision: Precision
     step: int = 0          # steps taken
-    team: Team = ALONE     # the processes that share each batch
+    world: World = SINGLE  # the processes that share each batch
 
     @classmethod
-    def begin(cls, model: IterativeModel, config: TrainConfig, team: Team | None = None) -> Training:
+    def begin(cls, model: IterativeModel, config: TrainConfig, world: World | None = None) -> Training:
         """Before the first step."""
         precision = resolve_precision(config.precision, device_of(model))
-        average = begin_average(model) if config.average else None
+        ema = begin_ema(model) if config.average else None
         optimizer = make_optimizer(model, config.learning_rate, config.weight_decay, config.optimizer)
-        return cls(model, average, optimizer, precision, team=team or ALONE)
+        return cls(model, ema, optimizer, precision, world=world or SINGLE)
 
     @property
     def result(self) -> IterativeModel:
         """The model that is kept in the end: the averaged weights, if there are any."""
-        return self.model if self.average is None else self.average
+        return self.model if self.ema is None else self.ema
 
 
 def steps_in(data: Images | Source, config: TrainConfig, processes: int = 1) -> tuple[int, int]:
@@ -103,7 +115,7 @@ def go_on(training: Training, data: Images | Source, config: TrainConfig, haltin
     Args:
         task: how answers are judged, where not as the model says.
     """
-    source = data if isinstance(data, Source) else ImageSource(data, config, training.team)
+    source = data if isinstance(data, Source) else ImageSource(data, config, training.world)
     task = training.model.task if task is None else task
     steps = config.epochs * source.batches
     training.model.train()
@@ -124,20 +136,20 @@ def go_on(training: Training, data: Images | Source, config: TrainConfig, haltin
             yield record
 
 
-def _train_step(training: Training, batch: Ready, config: TrainConfig, halting: HaltingConfig, task: Task, steps: int,
+def _train_step(training: Training, batch: Batch, config: TrainConfig, halting: HaltingConfig, task: Task, steps: int,
                 epoch: int) -> tuple[StepRecord, Trajectory]:
     """One step on a batch, of which this process computes its part."""
-    model, optimizer, team, step = training.model, training.optimizer, training.team, training.step + 1
+    model, optimizer, world, step = training.model, training.optimizer, training.world, training.step + 1
     device = device_of(model)
     rate = learning_rate_at(step, steps, int(config.warmup * steps), config.learning_rate)
     for group in optimizer.param_groups:
         group["lr"] = rate
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        own = (team.rank,) if team.size > 1 else ()
+        own = (world.rank,) if world.size > 1 else ()
         torch.manual_seed(mixed_seed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
         with autocast(training.precision, device):
             mine = _trajectory(model, batch.inputs, _depth_of(model, config, step, steps), halting, config)
-    loss, whole = _loss(team, mine, batch, config, halting, task)
+    loss, whole = _loss(world, mine, batch, config, halting, task)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {batch.name}; "
                                  "lower train.learning_rate, in a new --out.")
@@ -146,36 +158,36 @@ def _train_step(training: Training, batch: Ready, config: TrainConfig, halting: 
         raise ValueError("there is no weight to train: the loss does not depend on any parameter of the model. Pass "
                          "modules or their methods, and leave no_grad and detach out of them.")
     loss.total.backward()
-    team.sum_gradients(model)
+    world.sum_gradients(model)
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     if not torch.isfinite(norm):
         raise FloatingPointError(f"a gradient is not finite at step {step}, {batch.name}; "
                                  "lower train.learning_rate, in a new --out.")
     optimizer.step()
-    if training.average is not None:
-        update_average(training.average, model, step, config.average)
+    if training.ema is not None:
+        update_ema(training.ema, model, step, config.average)
     training.step = step
     seen = whole._replace(states=None, outputs=whole.outputs.detach(), score_logits=whole.score_logits.detach())
     return _record(model, loss, seen, batch.targets, task, (step, steps, epoch), rate, norm.item()), seen
 
 
-def _loss(team: Team, mine: Trajectory, batch: Ready, config: TrainConfig, halting: HaltingConfig,
+def _loss(world: World, mine: Trajectory, batch: Batch, config: TrainConfig, halting: HaltingConfig,
           task: Task) -> tuple[Objective, Trajectory]:
     """The loss of the whole batch, differentiable in this process's samples, and the trajectories of all."""
     targets, part, mixed = batch.targets, batch.part, batch.mixed
     settings: dict[str, Any] = {"task": task, "label_smoothing": config.label_smoothing,
                                 "supervision": config.supervision}
     count, own = len(targets), part.stop - part.start
-    whole = mine._replace(outputs=team.whole(mine.outputs[:own], count, part),
-                          score_logits=team.whole(mine.score_logits[:own], count, part))
-    if team.size == 1 or halting.ranks == "gathered":
+    whole = mine._replace(outputs=world.gathered(mine.outputs[:own], count, part),
+                          score_logits=world.gathered(mine.score_logits[:own], count, part))
+    if world.size == 1 or halting.ranks == "gathered":
         return objective(whole, targets, halting, mixed=mixed, **settings), whole
     rows = part if own else slice(0, 1)
     partners = None if mixed is None else Mixed(mixed.partners[rows], mixed.share)
     local = objective(mine, targets[rows], halting, mixed=partners, **settings)
     share = own / count                                      # of the batch, so that the parts add up to a mean
-    numbers = team.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
-    easy, hard = (team.whole(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
+    numbers = world.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
+    easy, hard = (world.gathered(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
     total = numbers[0] + share * (local.total - local.total.detach())    # the value of all, the gradient of ours
     _, last, relative, anchoring, pondering = numbers
     return Objective(total, last, relative, anchoring, easy, hard, pondering), whole

@@ -1,6 +1,11 @@
-"""The training objective (§5): task, relative ranking and anchoring losses (Eqs. 21–24).
+"""The training objective (§5): task, relative ranking and anchoring losses (Eqs. 21–24); ACT and PonderNet beside them.
 
 Works on logits of the halting score. Which pairs are easy or hard is decided in `halting.ranking`.
+
+ACT and PonderNet are two older ways to teach a network when to stop, as baselines. Both read σ(z_t) as a chance to halt
+at step t and weigh the losses of all steps by the chance to stop there. Ours, against Graves: the losses are weighed,
+not the outputs, so that the output of the step where an image stops is an answer by itself, which is what an engine
+reads.
 """
 
 from __future__ import annotations
@@ -16,8 +21,9 @@ from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import score_of
-from frost.training.pondering import pondering_loss
 from frost.training.settings import Supervision
+
+ENOUGH = 0.99    # ACT stops when the chances add up to this
 
 
 class Objective(NamedTuple):
@@ -95,6 +101,56 @@ def anchoring_loss(score_logits: Tensor, easy: Tensor, hard: Tensor,
     return per_step.sum() if reduce == "sum" else per_step.mean()
 
 
+class Pondering(NamedTuple):
+    """What is minimised in place of the task and ranking losses."""
+
+    task: Tensor       # losses of all steps, weighed by the chance to stop there
+    price: Tensor      # of the steps taken (ACT), or of leaving the prior (PonderNet)
+
+
+def act_weights(score_logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The weight of each step (b, t), and the price N + R of each image (b,) (Graves 2016, §2.1).
+
+    N is the first step at which the chances add up to nearly 1, or T; R is what was left before it.
+    """
+    chances = torch.sigmoid(score_logits)
+    total = chances.cumsum(dim=1)
+    is_before = total < ENOUGH
+    is_before[:, -1] = False                                  # step T takes what is left
+    taken = is_before.sum(dim=1)                              # N − 1
+    steps = torch.arange(score_logits.shape[1], device=score_logits.device)
+    left = 1 - (chances * is_before).sum(dim=1)               # R
+    weights = chances * is_before + left[:, None] * (steps == taken[:, None])
+    return weights, taken + 1 + left
+
+
+def ponder_weights(score_logits: Tensor) -> Tensor:
+    """The chance to halt exactly at each step, (b, t): λ_t Π_{s<t} (1 − λ_s), and at T whatever is left."""
+    goes_on = -F.softplus(score_logits)                       # log(1 − λ_t)
+    passed = F.pad(goes_on.cumsum(dim=1)[:, :-1], (1, 0))     # log Π_{s<t} (1 − λ_s)
+    chances = (F.logsigmoid(score_logits) + passed).exp()
+    return torch.cat([chances[:, :-1], passed[:, -1:].exp()], dim=1)
+
+
+def prior_weights(steps: int, chance: float, like: Tensor) -> Tensor:
+    """A geometric distribution cut off at T, (t,)."""
+    passed = (1 - chance) ** torch.arange(steps, device=like.device, dtype=like.dtype)
+    weights = chance * passed
+    weights[-1] = passed[-1]
+    return weights
+
+
+def pondering_loss(kind: Literal["act", "ponder"], losses: Tensor, score_logits: Tensor, prior: float) -> Pondering:
+    """The weighed task loss and the price, from the losses and the score of every step, (b, t) each."""
+    if kind == "act":
+        weights, price = act_weights(score_logits)
+        return Pondering((weights * losses).sum(dim=1).mean(), price.mean())
+    weights = ponder_weights(score_logits)
+    against = prior_weights(losses.shape[1], prior, losses)
+    divergence = (weights * (weights.clamp_min(1e-12).log() - against.log())).sum(dim=1)
+    return Pondering((weights * losses).sum(dim=1).mean(), divergence.mean())
+
+
 def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *, task: Task = CLASSES,
               label_smoothing: float = 0.0, supervision: Supervision = "last",
               mixed: Mixed | None = None) -> Objective:
@@ -102,7 +158,7 @@ def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *
 
         L = L_task + α_rel L_rel + α_abs L_abs        (24)
 
-    With `halting.objective` act or ponder, the losses of `training.pondering` take the place of all three. E and H use
+    With `halting.objective` act or ponder, `pondering_loss` takes the place of all three. E and H use
     the plain loss, without smoothing. Losses and quality are the task's. A batch of `mixed` images is not ranked, since
     it would be the mixing that is ranked: E and H are empty and only the task's loss is minimised, each image against
     both of its labels.

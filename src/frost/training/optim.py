@@ -1,16 +1,23 @@
-"""AdamW, or Muon for the kernels beside it, with warm-up and cosine, and who is exempt from weight decay.
+"""How weights move: AdamW, or Muon for the kernels beside it, with warm-up and cosine; and the average of the weights.
 
 λ, H, norms, biases, positions and tokens are not decayed: decay would pull log λ to 0, and so λ to 1 (decision 5).
+
+The exponential moving average (EMA) generalises better than the last step's weights. Ours, not
+`torch.optim.swa_utils.AveragedModel`: that one copies the weights at its first update, where we average from the
+beginning, and keeps its model and its count under names of its own, which a checkpoint would have to translate.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+
+from frost.core.trajectory import IterativeModel
 
 UNDECAYED = ("positions", "class_token")
 MUON_RATE = 30.0        # times the rate of AdamW: a move of each kernel relative to its own length
@@ -88,3 +95,22 @@ def learning_rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
         return peak * step / warmup
     progress = (step - warmup - 1) / (steps - warmup)
     return peak * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def begin_ema(model: IterativeModel) -> IterativeModel:
+    """A copy of the model to hold the averaged weights, frozen."""
+    return copy.deepcopy(model).requires_grad_(False).eval()
+
+
+@torch.no_grad()
+def update_ema(ema: IterativeModel, model: IterativeModel, step: int, decay: float) -> None:
+    """Move the average towards the model, after step 1, 2, …; counts that the model keeps are copied.
+
+    a ← d a + (1 − d) w  with  d = min(decay, (1 + step) / (10 + step)),  so that early steps are soon forgotten.
+    """
+    share = 1 - min(decay, (1 + step) / (10 + step))
+    theirs, ours = ema.state_dict(), model.state_dict()
+    moving = [name for name, tensor in ours.items() if tensor.is_floating_point()]
+    torch._foreach_lerp_([theirs[name] for name in moving], [ours[name] for name in moving], share)
+    for name in ours.keys() - set(moving):
+        theirs[name].copy_(ours[name])

@@ -28,19 +28,19 @@ from frost.evaluation.datasets import check_fits, open_data
 from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
-from frost.interrupt import Stopped, stop_wish
+from frost.interrupt import Stopped, stop_requests
 from frost.recipes import RunConfig
-from frost.report.progress import progress
-from frost.training.beginning import first_model
-from frost.training.board import check_board
-from frost.training.evaluate import Validation, run_shared, validated
+from frost.training.distributed import World, process_group
+from frost.training.logging import check_tensorboard
 from frost.training.loop import Training
 from frost.training.memory import explained_memory
 from frost.training.refit import refit
 from frost.training.runfolder import ORIGIN, alone_in, begin, has_ended, may_begin
 from frost.training.runner import Probe, Runner
 from frost.training.sources import ImageSource
-from frost.training.team import Team, joined
+from frost.training.validation import Validation, run_shared, validated
+from frost.transfer import fill
+from frost.zoo.registry import build
 
 
 class TrainResult(NamedTuple):
@@ -62,26 +62,39 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
 
     Args:
         source: another run, whose weights are where this one begins; its optimizer and its steps are not taken over.
-        probe: is shown the model before the first step and after each one; what it returns goes to probes.jsonl.
+        probe: gets the model before the first step and after each one; what it returns goes to probes.jsonl.
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
     device = resolve_device(config.train.device)
     resolve_precision(config.train.precision, device)    # what cannot be is refused before anything is written
     check_kornia(config.train.augment)
     if tensorboard:
-        check_board()
-    with joined(device, config.train.timeout) as team:
-        if download and team.size > 1:
+        check_tensorboard()
+    with process_group(device, config.train.timeout) as world:
+        if download and world.size > 1:
             raise ValueError("--download is for one process; download first, then train with several.")
-        was_there = not team.by_first(lambda: may_begin(out, to_dict(config), resume))
+        was_there = not world.on_rank0(lambda: may_begin(out, to_dict(config), resume))
         if not was_there:
-            model, first_hash = first_model(config, source, team)
-            was_there = _train(config, out, team, model.to(device), data_folder, resume, download, tensorboard,
+            model, first_hash = first_model(config, source, world)
+            was_there = _train(config, out, world, model.to(device), data_folder, resume, download, tensorboard,
                                tuple(command), first_hash, probe)
-        return TrainResult(out, team.by_first(lambda: directory.read_json(out / ORIGIN)), was_there)
+        return TrainResult(out, world.on_rank0(lambda: directory.read_json(out / ORIGIN)), was_there)
 
 
-def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data_folder: Path | None, resume: bool,
+def first_model(config: RunConfig, source: Path | str | None, world: World) -> tuple[IterativeModel, str | None]:
+    """The model before the first step, and the hash of the weights that it has from `source`; the same for all.
+
+    Rank 0 reads them: a run that is still being trained may change between two looks.
+    """
+    model = build(config.model, seed=config.train.seed)
+    if source is None:
+        return model, None
+    found = world.on_rank0(lambda: checkpoint.weights_hash(fill(model, source)))
+    model.load_state_dict(world.tensors_of_rank0(model.state_dict()))
+    return model, found
+
+
+def _train(config: RunConfig, out: Path, world: World, model: IterativeModel, data_folder: Path | None, resume: bool,
            download: bool, tensorboard: bool, command: tuple[str, ...], first_hash: str | None,
            probe: Probe | None) -> bool:
     """Train to the end, unless another process did so while the data were read."""
@@ -93,24 +106,24 @@ def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data
                       signal.SIGINT) from None
     check_fits(config.model, data)
     with ExitStack() as files:
-        if team.is_first:
+        if world.is_rank0:
             files.enter_context(alone_in(out))
-        wish = files.enter_context(stop_wish())
+        stop = files.enter_context(stop_requests())
 
         def began() -> bool:
             if has_ended(out, values, resume):    # another process may have ended it while we read the data
                 return False
-            begin(out, values, command, data, team.size, first_hash)
+            begin(out, values, command, data, world.size, first_hash)
             return True
 
-        if not team.by_first(began):
+        if not world.on_rank0(began):
             return True
         run = _Run(out, config, data, command, first_hash)
         run.runner = Runner(
-            out, Training.begin(model, config.train, team), ImageSource(data.train, config.train, team), config.train,
-            config.halting, model.task, wish, run.final_config(),
+            out, Training.begin(model, config.train, world), ImageSource(data.train, config.train, world),
+            config.train, config.halting, model.task, stop, run.final_config(),
             shlex.join([*(word for word in command if word != "--resume"), "--resume"]),
-            lambda model: run.validated(model)[1], config.train.batch * team.size, probe=probe)
+            lambda model: run.validated(model)[1], config.train.batch * world.size, probe=probe)
         run.runner.open(files, tensorboard)
         run.runner.to_the_end()
         run.calibrate()
@@ -136,15 +149,15 @@ class _Run:
         """Trajectories of the held-out images, and how good they are."""
         batch = self.config.train.batch
         with explained_memory(batch):
-            trajectory = run_shared(model, self.data.validation, batch, self.runner.team,
-                                    report=lambda *_: self.runner.stop_if_wished())
+            trajectory = run_shared(model, self.data.validation, batch, self.runner.world,
+                                    report=lambda *_: self.runner.stop_if_asked())
         return trajectory, self.runner.checked(validated(trajectory, self.data.validation.labels))
 
     def calibrate(self) -> None:
         """Teach the score once more if that is asked for, calibrate, and leave a run."""
         kept = self._kept()
         trajectory, validation = self.validated(kept)
-        if not self.runner.team.is_first:
+        if not self.runner.world.is_rank0:
             return
         model = kept.cpu()
         if self.config.halting.calibrate == "held-out":
@@ -157,7 +170,7 @@ class _Run:
         training = self.runner.training
         origin = {"command": shlex.join(self.command), "recipe": self.config.recipe, "seed": self.config.train.seed,
                   "seconds": self.runner.seconds, "steps": training.step, "precision": training.precision,
-                  "threads": torch.get_num_threads(), "processes": self.runner.team.size, "torch": torch.__version__,
+                  "threads": torch.get_num_threads(), "processes": self.runner.world.size, "torch": torch.__version__,
                   "validation_accuracy": validation.accuracy, "validation_loss": validation.loss}
         if self.first_hash is not None:
             origin["first_weights"] = self.first_hash
@@ -173,13 +186,8 @@ class _Run:
         if not halting.refit:
             return result
         kept = copy.deepcopy(result)
-        with progress("teaching the score", min(halting.refit, len(self.data.train)),
-                      is_shown=self.runner.team.is_first) as report:
-            def seen(done: int, words: str) -> None:
-                self.runner.stop_if_wished()
-                report(done, words)
-
-            refit(kept, self.data.train, halting, train.augment, train.seed, seen)
+        with self.runner.refitting(min(halting.refit, len(self.data.train)), "images") as report:
+            refit(kept, self.data.train, halting, train.augment, train.seed, report)
         return kept
 
 

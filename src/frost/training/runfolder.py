@@ -1,4 +1,4 @@
-"""The folder of a run in training: what it began with, whether it may be gone on with, and who works in it.
+"""The folder of a run in training: what it began with, whether it may be gone on with, and which process works in it.
 
     RUN/run.json            configuration, command and data, from the first moment on
     RUN/logbook.jsonl       one object a training step
@@ -50,7 +50,7 @@ def has_ended(out: Path, config: Mapping[str, Any], resume: bool) -> bool:
 
 
 def check_folder(out: Path, config: Mapping[str, Any], resume: bool) -> None:
-    """Refuse a folder that holds something else, another run, or this one when nobody asked to go on with it."""
+    """Refuse a folder that holds something else, another run, or this one where going on was not asked for."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} exists and is not a folder; choose another --out.")
     if not out.exists() or all(file.name in TRACES for file in out.iterdir()):

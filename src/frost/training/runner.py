@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,16 @@ from frost import checkpoint
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, Trajectory
 from frost.halting.ranking import HaltingConfig
-from frost.interrupt import Stopped, Wish
-from frost.report.progress import progress
+from frost.interrupt import Stopped, StopRequest
+from frost.report.progress import Report, progress
 from frost.report.tables import percent
-from frost.training.evaluate import Validation
+from frost.training.distributed import World
+from frost.training.logging import Records
 from frost.training.loop import StepRecord, Training, go_on
-from frost.training.records import Records
 from frost.training.settings import TrainConfig
 from frost.training.snapshot import restore_all, save_snapshot
 from frost.training.sources import Source
-from frost.training.steprecord import check_finite, line_of
-from frost.training.team import Team
+from frost.training.validation import Validation
 
 SAVE_SECONDS = 300.0   # between checkpoints, if not every so many steps
 Probe = Callable[[IterativeModel, int, int], Mapping[str, Any] | None]    # of the model, after so many of all steps
@@ -46,7 +45,7 @@ class Runner:
     train: TrainConfig
     halting: HaltingConfig
     task: Task
-    wish: Wish
+    stop: StopRequest
     config: dict[str, Any]                                 # goes with every checkpoint
     to_go_on: str                                          # what to type or write to go on
     validate: Callable[[IterativeModel], Validation] | None = None
@@ -71,14 +70,14 @@ class Runner:
         if found is not None:
             self.seconds_before = found[0]["seconds"]
             self.scores = [] if found[1] is None else [found[1]]
-        self.records = Records(self.out, self.training.step, files, self.team.is_first, tensorboard,
+        self.records = Records(self.out, self.training.step, files, self.world.is_rank0, tensorboard,
                                self.probe is not None)
-        self.validated_at = self.team.agree(self.records.last_validation)
+        self.validated_at = self.world.agree(self.records.last_validation)
 
     @property
-    def team(self) -> Team:
+    def world(self) -> World:
         """The processes of this training."""
-        return self.training.team
+        return self.training.world
 
     @property
     def steps(self) -> int:
@@ -97,21 +96,32 @@ class Runner:
             self._probe()
         if self.training.step >= self.steps:
             return
-        with progress("training", self.steps, self.training.step, self.per_step, self.team.is_first and self.is_shown,
+        with progress("training", self.steps, self.training.step, self.per_step, self.world.is_rank0 and self.is_shown,
                       self.unit) as report:
             for record in go_on(self.training, self.source, self.train, self.halting, self._watch, self.task):
-                check_finite(record, self.train.learning_rate)
+                record.check_finite(self.train.learning_rate)
                 self.last = record
                 if self.records is not None:
                     self.records.step(record)
                 self._probe()
                 shown = self._validate_if_due() or shown
-                report(record.step, line_of(record) + shown)
+                report(record.step, record.line() + shown)
                 self._save_if_due(record.step == self.steps)
 
-    def stop_if_wished(self) -> None:
-        """Save and leave if somebody asked any process to; between steps and inside validations, where weights rest."""
-        number = self.team.agree(self.wish.number)
+    @contextmanager
+    def refitting(self, inputs: int, unit: str) -> Iterator[Report]:
+        """Progress of teaching the score once more; the training may be stopped between two batches of it."""
+        with progress("teaching the score", inputs, is_shown=self.world.is_rank0 and self.is_shown,
+                      unit=unit) as report:
+            def after_batch(done: int, text: str) -> None:
+                self.stop_if_asked()
+                report(done, text)
+
+            yield after_batch
+
+    def stop_if_asked(self) -> None:
+        """Save and leave if any process was asked to; between steps and inside validations, where weights rest."""
+        number = self.world.agree(self.stop.number)
         if number:
             self.save()
             kept = "nothing is lost. To go on: " + self.to_go_on if self.out is not None else (
@@ -120,7 +130,7 @@ class Runner:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        if self.out is None or self.records is None or not self.team.is_first:
+        if self.out is None or self.records is None or not self.world.is_rank0:
             return
         self.records.sync()
         scores = torch.cat(self.scores) if self.scores else None
@@ -139,16 +149,16 @@ class Runner:
             self.scores.append(trajectory.score_logits.cpu())
 
     def _probe(self) -> None:
-        if self.probe is not None and self.records is not None and self.team.is_first:
-            seen = self.probe(self.training.model, self.training.step, self.steps)
-            self.records.probe(self.training.step, seen)
+        if self.probe is not None and self.records is not None and self.world.is_rank0:
+            found = self.probe(self.training.model, self.training.step, self.steps)
+            self.records.probe(self.training.step, found)
 
     def _save_if_due(self, is_last: bool) -> None:
         every = self.train.save_every
         is_due = self.training.step % every == 0 if every else time.monotonic() - self.last_save >= SAVE_SECONDS
         if is_due or is_last:
             self.save()
-        self.stop_if_wished()
+        self.stop_if_asked()
 
     def _validate_if_due(self) -> str:
         """At the end of an epoch, once: the depth–accuracy curve; what the progress line shows of it."""

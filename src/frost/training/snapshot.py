@@ -44,7 +44,7 @@ def save_snapshot(checkpoints: Path, training: Training, config: Mapping[str, An
             return path
         shutil.rmtree(path)    # of the same step, and damaged
     facts = {"step": training.step, "precision": training.precision, "threads": torch.get_num_threads(),
-             "device": str(device_of(training.model).type), "world_size": training.team.size, **place}
+             "device": str(device_of(training.model).type), "world_size": training.world.size, **place}
     with directory.explained(path):
         with directory.built_aside(path) as building:
             extras = {TENSORS: save(_tensors_of(training, scores)), PLACE: json.dumps(facts, indent=2).encode()}
@@ -76,7 +76,7 @@ def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any
         return None
     place = directory.read_json(path / PLACE)
     now = {"precision": training.precision, "threads": torch.get_num_threads(),
-           "device": device_of(training.model).type, "world_size": training.team.size}
+           "device": device_of(training.model).type, "world_size": training.world.size}
     for name, value in now.items():
         if place.get(name) != value:
             warnings.warn(f"the run used {name} {place.get(name)} so far and now uses {value}: it goes on, but not bit "
@@ -88,8 +88,8 @@ def restore_newest(checkpoints: Path, training: Training) -> tuple[dict[str, Any
 
 
 def restore_all(checkpoints: Path, training: Training) -> tuple[dict[str, Any], Tensor | None] | None:
-    """`restore_newest` for every process of a team: the first one reads, the others get what it read."""
-    team = training.team
+    """`restore_newest` for every process: rank 0 reads, the others get what it read."""
+    world = training.world
     found: tuple[dict[str, Any], Tensor | None] | None = None
 
     def read() -> dict[str, Any] | None:
@@ -97,11 +97,11 @@ def restore_all(checkpoints: Path, training: Training) -> tuple[dict[str, Any], 
         found = restore_newest(checkpoints, training)
         return None if found is None else found[0]
 
-    place = team.by_first(read)
-    if place is None or team.size == 1:
+    place = world.on_rank0(read)
+    if place is None or world.size == 1:
         return found
-    tensors = team.tensors_of_first(_tensors_of(training, found[1] if found else None) if team.is_first else {})
-    if not team.is_first:
+    tensors = world.tensors_of_rank0(_tensors_of(training, found[1] if found else None) if world.is_rank0 else {})
+    if not world.is_rank0:
         found = place, _fill(training, tensors)
         training.step = place["step"]
     return found
@@ -110,8 +110,8 @@ def restore_all(checkpoints: Path, training: Training) -> tuple[dict[str, Any], 
 def _tensors_of(training: Training, scores: Tensor | None) -> dict[str, Tensor]:
     """Everything that changes from step to step, by name; copies, since tied weights may not be stored twice."""
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
-    if training.average is not None:
-        tensors |= {f"average.{name}": tensor for name, tensor in training.average.state_dict().items()}
+    if training.ema is not None:
+        tensors |= {f"average.{name}": tensor for name, tensor in training.ema.state_dict().items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state[parameter].items():
             tensors[f"optimizer.{key}.{name}"] = value
@@ -127,8 +127,8 @@ def _fill(training: Training, tensors: dict[str, Tensor]) -> Tensor | None:
         group, _, rest = name.partition(".")
         groups.setdefault(group, {})[rest] = tensor
     training.model.load_state_dict(groups["model"])
-    if training.average is not None:
-        training.average.load_state_dict(groups["average"])
+    if training.ema is not None:
+        training.ema.load_state_dict(groups["average"])
     parameters = dict(training.model.named_parameters())
     for name, tensor in groups.get("optimizer", {}).items():
         key, _, rest = name.partition(".")

@@ -10,14 +10,14 @@ from torch import Tensor
 from frost.analysis.intervals import of_mean, of_share
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
-from frost.data.splits import DataSet, Images
+from frost.data.splits import DataSet, Images, labelled
 from frost.evaluation.calibrating import FRACTIONS
 from frost.evaluation.comparison import SIMPLE
-from frost.evaluation.datasets import labelled
-from frost.evaluation.stopping_rules import PER_STEP, Depths, judge, paired_difference
+from frost.evaluation.stopping_rules import Depths, judge, paired_difference
 from frost.evaluation.stopping_rules import depths_of as depths_under
 from frost.evaluation.traces import Traces, trace
-from frost.halting.policy import label_oracle
+from frost.halting.choice import PER_STEP
+from frost.halting.stopping import label_oracle
 from frost.report.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")

@@ -18,17 +18,15 @@ from frost.analysis.stability import gradient_conflict
 from frost.core.layout import channel_axis, normalised_pool
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory, evaluating
-from frost.data.splits import DataSet, Images
-from frost.evaluation.datasets import batches_of
+from frost.data.splits import DataSet, Images, batches_of
 from frost.evaluation.halting_table import EIGHTHS, depths_at, per_step_accuracy
 from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig
 from frost.halting.signals import SIGNALS, along
-from frost.training.evaluate import run_frozen
-from frost.training.logbook import read
+from frost.training.logging import LOGBOOK, PROBES, read_logbook
 from frost.training.objective import objective, step_losses
-from frost.training.records import LOGBOOK, PROBES
+from frost.training.validation import run_frozen
 from frost.workflows.kit.adaptive import with_intervals
 
 POINTS = 60                                          # of a curve over a training
@@ -100,7 +98,7 @@ def extrapolation(model: IterativeModel, test: Images) -> dict[str, Any]:
 
 def over_training(run: Path) -> dict[str, Any]:
     """λ, H and the scores of easy, hard and median pairs, as the logbook has them; at most `POINTS` of each."""
-    book = read(run / LOGBOOK)
+    book = read_logbook(run / LOGBOOK)
     step = max(1, len(book) // POINTS)
     chosen = book[::step] + ([] if (len(book) - 1) % step == 0 else book[-1:])
     names = ("scale", "hurst", "easy_score", "hard_score", "median_score")
@@ -108,7 +106,7 @@ def over_training(run: Path) -> dict[str, Any]:
             **{name: [line[name] for line in chosen] for name in names},
             "least_scale": min((line["scale"] for line in book if line["scale"] is not None), default=None),
             "largest_scale": max((line["scale"] for line in book if line["scale"] is not None), default=None),
-            "conflict": read(run / PROBES)}
+            "conflict": read_logbook(run / PROBES)}
 
 
 def conflict_probe(data: DataSet[Images], halting: HaltingConfig) -> Callable[..., Mapping[str, Any] | None]:

@@ -1,6 +1,6 @@
-"""The engine in any company (F15, F16, F17, F18): the same bits, the right answers, one outcome each.
+"""The engine is batch-invariant (F15, F16, F17, F18): the same bits, the right answers, one outcome each.
 
-    python campaigns/company.py
+    python campaigns/batch_invariance.py
 
 F15 hides needles among mates of all kinds; the control changes the batch size. F16 compares with the obvious loop,
 image by image. F17 submits, cancels, lets expire, steps and drains in random order; the control forgets to free the
@@ -27,12 +27,13 @@ from frost.checkpoint import load, pretrained
 from frost.core.model import Frost, FrostConfig
 from frost.core.trajectory import IterativeModel
 from frost.data.catalogue import BUNDLED
-from frost.halting.policy import AtDepth, Rule
-from frost.runtime.engine import Engine, Request
+from frost.halting.stopping import AtDepth, Rule
+from frost.runtime.engine import Engine
 from frost.runtime.reference import predict_slowly
 from frost.runtime.scheduler import Item, QueueFull
 from frost.runtime.slots import Session
 from frost.runtime.stepper import Result
+from frost.runtime.stream import Request
 
 SLOTS = (5, 16, 13)    # also numbers that no vector is long
 STRANGE = (math.nan, math.inf, -math.inf, 3e38, 0.0, 1e-45)
@@ -148,12 +149,12 @@ def one_life(model: Frost, generator: random.Random, kind: type[Session]) -> str
     clock = [0.0]
     engine = Engine(model, Rule("rank", (generator.uniform(-0.3, 0.3),)), slots=3, clock=lambda: clock[0])
     assert model.signature is not None
-    session = kind(engine._stepper, 3, model.signature, room=8, sync_every=generator.choice([1, 2]),
+    session = kind(engine._stepper, 3, model.signature, max_queue=8, sync_every=generator.choice([1, 2]),
                    clock=lambda: clock[0], drain=generator.choice(["constant", "compact"]))
     inside: dict[int, Item] = {}
     outcomes: dict[int, int] = {}
 
-    def told(results: list[Result]) -> None:
+    def collect(results: list[Result]) -> None:
         for result in results:
             outcomes[result.key] = outcomes.get(result.key, 0) + 1
             inside.pop(result.key, None)
@@ -180,15 +181,15 @@ def one_life(model: Frost, generator: random.Random, kind: type[Session]) -> str
         elif event == "wait":
             clock[0] += generator.uniform(0, 2)
         else:
-            told(session.advance())
+            collect(session.advance())
             ours = session.scheduler
             session._fill(filled := [])
-            told(filled)
+            collect(filled)
             if ours.occupied < 3 and ours.waiting + ours.staged:
-                return "a slot idles while somebody waits"
+                return "a slot idles while an item waits"
             if ours.occupied != sum(item is not None and item.place == "running" for item in ours.running):
                 return "a slot is leaked or used twice"
-    told(list(session.drained()))
+    collect(list(session.drained()))
     if inside or any(times != 1 for times in outcomes.values()):
         return "an item without exactly one outcome"
     return None if session.scheduler.occupied == 0 and len(session) == 0 else "a slot is never free again"

@@ -1,7 +1,7 @@
 """When an image stops (§4.4): a signal and its threshold, never a model.
 
-A rule is asked for each image and step whether to stop; the first yes decides, and step T decides for everybody. The
-oracles at the end look at all steps, or at labels: nobody can run them, they show what could be had.
+A rule is asked for each image and step whether to stop; the first yes decides, and step T stops every image. The
+oracles at the end look at all steps, or at labels: they cannot be run on fresh inputs, they show what could be had.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from frost.halting.signals import SIGNALS, Signal, along
 
 
-class Policy(Protocol):
+class StoppingRule(Protocol):
     """A stopping rule: what it looks at, and which (image, step) pairs would stop."""
 
     @property
@@ -35,7 +35,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Stop when a signal exceeds its threshold, strictly; a threshold of +∞ never stops anybody before step T.
+    """Stop when a signal exceeds its threshold, strictly; a threshold of +∞ never stops before step T.
 
     Paper choice: by (20) a larger quantile is a higher threshold and a later stop, against the text of §6.3.
     """
@@ -170,10 +170,10 @@ def first_passage(stops: Tensor) -> Tensor:
     return torch.where(stops.any(dim=1), stops.int().argmax(dim=1) + 1, depth)
 
 
-def depth_under(policy: Policy, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None,
+def depth_under(rule: StoppingRule, outputs: Tensor, score_logits: Tensor, states: Tensor | None = None,
                 mask: Tensor | None = None) -> Tensor:
     """The step at which each stored trajectory stops: (b, t, …), (b, t) and, for some rules, (b, t, …) → (b,)."""
-    return first_passage(policy.stops(along(policy.signal, outputs, score_logits, states, mask)))
+    return first_passage(rule.stops(along(rule.signal, outputs, score_logits, states, mask)))
 
 
 def check_signal(signal: Signal, gives: str, has_score: bool) -> None:

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from frost.data.augment import Augmentation, augmented
 from frost.data.splits import Split
-from frost.training.ahead import read_ahead
-from frost.training.evaluate import run_frozen, run_shared
-from frost.training.team import ALONE, EndedElsewhere, Team
+from frost.training.distributed import SINGLE, AbortedByRank0, World
+from frost.training.validation import run_frozen, run_shared
 from frost.zoo.registry import SIZES, build
 
 pytestmark = pytest.mark.slow
@@ -48,7 +46,7 @@ def logbook(run):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The same short training by one process, and by two with half the batch each."""
-    folder = tmp_path_factory.mktemp("team")
+    folder = tmp_path_factory.mktemp("distributed")
     statuses = {}
     for name, processes, more in (("one", 1, ["train.batch=128"]), ("two", 2, []),
                                   ("local", 2, ["halting.ranks=local"])):
@@ -75,14 +73,14 @@ def test_ranking_by_each_process_alone_is_another_ranking(trained):
 
 LEAVES = """
 import os, sys, torch
-from frost.training.team import joined
+from frost.training.distributed import process_group
 
 def names():
     return [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
 
-with joined(torch.device("cpu"), 60.0) as team:
+with process_group(torch.device("cpu"), 60.0) as world:
     weight = torch.nn.Parameter(torch.ones(3))
-    weight.grad = team.summed([torch.ones(3)])[0]
+    weight.grad = world.summed([torch.ones(3)])[0]
     torch.optim.AdamW([weight]).step()
     within = names()
 print(*within, "|", *names())
@@ -115,7 +113,7 @@ def test_a_signal_to_the_whole_group_of_a_launch_stops_it_and_nothing_is_lost(tm
     assert process.returncode == 143
     assert "nothing is lost" in complaint
     assert "going on with --resume" not in complaint
-    with pytest.raises(ProcessLookupError):      # nobody of the group is left
+    with pytest.raises(ProcessLookupError):      # no process of the group is left
         os.killpg(process.pid, 0)
 
 
@@ -133,7 +131,7 @@ def test_a_run_of_two_is_gone_on_with_by_two(trained):
     assert "had ended before" in ended[0][0]
 
 
-def test_a_mistake_is_told_once_and_ends_all(tmp_path):
+def test_a_mistake_is_reported_once_and_ends_all(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     status, ended = finish(start(["train", "digits", "--out", tmp_path / "other", "--set", *SETTINGS], 2))
@@ -163,8 +161,8 @@ def test_a_signal_to_one_stops_all_and_nothing_is_lost(tmp_path, trained):
     assert logbook(tmp_path / "r") == logbook(folder / "two")
 
 
-def test_whoever_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
-    """`frost launch` starts both again; in the end the logbook is that of the run that nobody disturbed."""
+def test_a_process_that_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
+    """`frost launch` starts both again; in the end the logbook is that of the run that was not disturbed."""
     folder, _ = trained
     words = ["launch", "-n", "2", "train", "digits", "--out", str(tmp_path / "r"), "--set", *SETTINGS]
     launcher = subprocess.Popen([sys.executable, "-m", "frost", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -179,54 +177,18 @@ def test_whoever_loses_a_peer_says_so_and_launch_goes_on(tmp_path, trained):
     assert logbook(tmp_path / "r") == logbook(folder / "two")
 
 
-def test_augmentation_is_drawn_for_the_whole_batch():
-    images, labels = torch.rand(7, 3, 8, 8), torch.arange(7)
-    how = Augmentation(shift=2, flip=True)
-    whole, _ = augmented(images, labels, how, torch.Generator().manual_seed(3))
-    for rank in range(3):
-        part = Team(rank, 3).part(7)
-        mine, _ = augmented(images[part], labels, how, torch.Generator().manual_seed(3), part)
-        assert torch.equal(mine, whole[part])
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 64])
 def test_parts_cover_a_batch_once(count):
     rows = list(range(count))
-    assert [row for rank in range(3) for row in rows[Team(rank, 3).part(count)]] == rows
+    assert [row for rank in range(3) for row in rows[World(rank, 3).part(count)]] == rows
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_reading_ahead_changes_nothing(workers):
-    data = Split(torch.rand(23, 1, 8, 8), torch.arange(23) % 10)
-    shares = torch.randperm(23).split(5)
-    plain = list(read_ahead(data, shares, ALONE, False, 0))
-    ahead = list(read_ahead(data, shares, ALONE, False, workers))
-    assert len(plain) == len(ahead) == 5
-    assert all(torch.equal(a.images, b.images) and torch.equal(a.rows, b.rows)
-               for a, b in zip(plain, ahead, strict=True))
-
-
-def test_an_error_while_reading_ahead_is_raised():
-    class Broken(Split):
-        def batch(self, rows):
-            raise OSError("cannot read")
-
-    with pytest.raises(OSError, match="cannot read"):
-        list(read_ahead(Broken(torch.rand(4, 1, 8, 8), torch.zeros(4)), torch.arange(4).split(2), ALONE, False, 2))
-
-
-def test_a_process_without_images_computes_one_uncounted():
-    data = Split(torch.rand(1, 1, 8, 8), torch.zeros(1, dtype=torch.long))
-    (batch,) = read_ahead(data, torch.arange(1).split(1), Team(0, 2), False, 0)
-    assert (batch.part.stop - batch.part.start, len(batch.images)) == (0, 1)
-
-
-def test_alone_nothing_is_sent():
+def test_a_single_process_sends_nothing():
     tensor = torch.ones(3, requires_grad=True)
-    assert ALONE.whole(tensor, 3, slice(0, 3)) is tensor
-    assert ALONE.agree(15) == 15
-    assert ALONE.by_first(lambda: "x") == "x"
-    assert EndedElsewhere.status == 2
+    assert SINGLE.gathered(tensor, 3, slice(0, 3)) is tensor
+    assert SINGLE.agree(15) == 15
+    assert SINGLE.on_rank0(lambda: "x") == "x"
+    assert AbortedByRank0.status == 2
     data = Split(torch.rand(5, 1, 8, 8), torch.zeros(5, dtype=torch.long))
     model = build(SIZES["resnet-8px"], seed=0)
-    assert torch.equal(run_shared(model, data, 2, ALONE).outputs, run_frozen(model, data, 2).outputs)
+    assert torch.equal(run_shared(model, data, 2, SINGLE).outputs, run_frozen(model, data, 2).outputs)

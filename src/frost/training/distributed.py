@@ -1,11 +1,11 @@
-"""The processes of one training: who they are, what they share, how they agree.
+"""The processes of one training: which one this is, what they share, how they agree.
 
 Each process holds all weights and computes its part of every batch. Gradients are summed once, as one tensor, when the
 backward pass has ended: a weight that every refinement step shares has its gradient only then, so there is nothing to
 send while the pass runs, and DistributedDataParallel would wait like us. A sum, not a mean: the loss is that of the
 whole batch, and each process differentiates its own images in it.
 
-`torchrun` or `frost launch` set the environment that `joined` reads; without it a training is a team of one.
+`torchrun` or `frost launch` set the environment that `process_group` reads; without it a training is one process.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PeerLost(RuntimeError):
     status = 75    # of the process: try again (EX_TEMPFAIL), with --resume
 
 
-class EndedElsewhere(RuntimeError):
-    """The first process has met a mistake and says so; the others end without a word."""
+class AbortedByRank0(RuntimeError):
+    """Rank 0 has met a mistake and reports it; the other processes end without a word."""
 
     status = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class World:
     """One process among those of a training."""
 
     rank: int = 0
@@ -47,7 +47,7 @@ class Team:
     device: torch.device = CPU    # where tensors are when they are sent
 
     @property
-    def is_first(self) -> bool:
+    def is_rank0(self) -> bool:
         """Whether this process writes files and speaks to people."""
         return self.rank == 0
 
@@ -64,7 +64,7 @@ class Team:
             dist.all_reduce(shared, dist.ReduceOp.MAX)
         return int(shared)
 
-    def whole(self, mine: Tensor, count: int, part: slice) -> Tensor:
+    def gathered(self, mine: Tensor, count: int, part: slice) -> Tensor:
         """The rows of all processes in order, (n, …) → (count, …); gradients flow into one's own rows only."""
         if self.size == 1:
             return mine
@@ -73,7 +73,7 @@ class Team:
         self._sum(everything)
         return torch.cat([everything[:part.start], mine, everything[part.stop:]])
 
-    def filled(self, mine: Tensor, rows: Tensor, count: int) -> Tensor:
+    def gathered_at(self, rows: Tensor, mine: Tensor, count: int) -> Tensor:
         """Rows that the processes have computed, each in its place, (n, …) → (count, …); no gradients."""
         everything = mine.new_zeros(count, *mine.shape[1:], device=self.device)
         everything[rows.to(self.device)] = mine.detach().to(self.device)
@@ -103,33 +103,34 @@ class Team:
             for buffer, value in zip(kept, total[len(parameters):], strict=True):
                 buffer.copy_(value / self.size)
 
-    def by_first(self, work: Callable[[], Answer]) -> Answer:
-        """Let the first process do something, and tell all what came of it; its mistake ends them all."""
+    def on_rank0(self, work: Callable[[], Answer]) -> Answer:
+        """Let rank 0 do something and send its answer to all; a mistake there ends every process."""
         if self.size == 1:
             return work()
-        told: list[Any] = [None, None]
+        message: list[Any] = [False, None]    # whether it went well, and the answer
         failure: Exception | None = None
-        if self.is_first:
+        if self.is_rank0:
             try:
-                told = [True, work()]
+                message = [True, work()]
             except Exception as error:
-                failure, told = error, [False, None]
+                failure = error
         with _explained():
-            dist.broadcast_object_list(told)
+            dist.broadcast_object_list(message)
         if failure is not None:
             raise failure
-        if not told[0]:
-            raise EndedElsewhere
-        return told[1]
+        is_well, answer = message
+        if not is_well:
+            raise AbortedByRank0
+        return answer
 
-    def tensors_of_first(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The first process's tensors, for all."""
+    def tensors_of_rank0(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of rank 0, for all."""
         if self.size == 1:
             return tensors
-        shapes = self.by_first(lambda: {name: (tuple(part.shape), part.dtype) for name, part in tensors.items()})
+        shapes = self.on_rank0(lambda: {name: (tuple(part.shape), part.dtype) for name, part in tensors.items()})
         received: dict[str, Tensor] = {}
         for name, (shape, dtype) in shapes.items():
-            tensor = (tensors[name].to(self.device).contiguous() if self.is_first else
+            tensor = (tensors[name].to(self.device).contiguous() if self.is_rank0 else
                       torch.empty(shape, dtype=dtype, device=self.device))
             with _explained():
                 dist.broadcast(tensor, 0)
@@ -141,19 +142,19 @@ class Team:
             dist.all_reduce(tensor)
 
 
-ALONE = Team()
+SINGLE = World()
 
 
 @contextmanager
-def joined(device: torch.device, timeout: float) -> Iterator[Team]:
-    """The team that the environment names; the group ends with the block.
+def process_group(device: torch.device, timeout: float) -> Iterator[World]:
+    """The processes that the environment names; the group ends with the block.
 
     Args:
         timeout: seconds that a process waits for another before it gives up.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size <= 1:
-        yield ALONE
+        yield SINGLE
         return
     # What torch.distributed.nn imports late (an optimiser's first step does it) keeps the group that exists then as a
     # default argument for ever: its threads would outlive the block and now and then abort the process as it leaves.
@@ -163,7 +164,7 @@ def joined(device: torch.device, timeout: float) -> Iterator[Team]:
     with _explained():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     try:
-        yield Team(dist.get_rank(), dist.get_world_size(), device)
+        yield World(dist.get_rank(), dist.get_world_size(), device)
     finally:
         dist.destroy_process_group()
 
