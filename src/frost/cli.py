@@ -152,20 +152,22 @@ def _bench(arguments: argparse.Namespace) -> Answer:
 
 
 def _reproduce(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows import reproduce as kit
-    from frost.workflows.kit.scales import scale_of
+    from frost.paper.reproduction import plan, reproduce
+    from frost.paper.sizes import size_of
+    from frost.workflows.reproduce import plan_json, plan_text, text
 
-    scale = scale_of(arguments.scale)
+    size = size_of(arguments.size)
     if arguments.plan:
-        what = kit.plan(scale, arguments.out, arguments.data, arguments.only)
-        return Answer(kit.plan_json(what), kit.plan_text(what))
-    result = kit.reproduce(scale, arguments.out, arguments.data, arguments.only, arguments.resume,
-                           ("frost", *arguments.words))
-    return Answer(result.results, kit.text(result))
+        what = plan(size, arguments.out, arguments.data, arguments.only)
+        return Answer(plan_json(what), plan_text(what))
+    result = reproduce(size, arguments.out, arguments.data, arguments.only, arguments.resume,
+                       ("frost", *arguments.words))
+    return Answer(result.results, text(result))
 
 
 def _analyze(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.analyze import analyze, as_json, text
+    from frost.paper.one_run import analyze
+    from frost.workflows.analyze import as_json, text
 
     result = analyze(arguments.run, arguments.data, arguments.download)
     return Answer(as_json(result), text(result))

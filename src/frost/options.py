@@ -111,7 +111,7 @@ def bench_options(words: argparse.ArgumentParser) -> None:
 def reproduce_options(words: argparse.ArgumentParser) -> None:
     """Of `frost reproduce`."""
     _add_device(words)
-    words.add_argument("--scale", required=True, choices=("smoke", "cpu", "paper"),
+    words.add_argument("--size", required=True, choices=("smoke", "cpu", "paper"),
                        help="smoke: digits, minutes; cpu: CIFAR-100, hours; paper: the original settings, for a GPU")
     words.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for report, figures and runs")
     words.add_argument("--data", type=Path, metavar="DIR", help="folder with the data set (default: the cache folder)")

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+DEPTHS = {"resnet": (7.56 / 16, 2.83 / 16), "vit": (4.53 / 12, 2.34 / 12)}    # §6.5: mean and deviation, of T
 ROUNDS, CLOSE = 200, 1e-9
 ROOM = 0.9    # of the largest deviation that a mean leaves between 1 and T
 

@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from frost.analysis.claims.known import seen_with
-from frost.analysis.consistency import random_walk
-from frost.checkpoint import load
+from frost.paper.consistency import random_walk
+from frost.paper.curves import seen_with
+from frost.paper.one_run import Analysis
 from frost.report.tables import percent, table
-from frost.workflows.dataset import data_of
-from frost.workflows.evaluate import shown
-from frost.workflows.kit.measure import extrapolation, geometry
-from frost.workflows.kit.stability import theory
-from frost.workflows.progress import say
-
-PATHS, PROBES = 512, 4
-
-
-class Analysis(NamedTuple):
-    """What was measured of a run's states."""
-
-    run: str
-    data: str
-    images: int
-    depth: int
-    geometry: dict[str, Any]
-    theory: dict[str, Any]
-    extrapolation: dict[str, Any] | None    # None for models that cannot go deeper than they were trained
-    seconds: float
-
-
-def analyze(run_path: Path | str, data_folder: Path | None = None, download: bool = False) -> Analysis:
-    """Measure a run on the test images of its data set."""
-    started = time.monotonic()
-    run = load(run_path, with_calibration=False, device="auto")
-    data = data_of(run, data_folder, download)
-    model = run.model.eval()
-    say(f"analyzing {len(data.test):,} images")
-    more = extrapolation(model, data.test) if model.stationary else None
-    return Analysis(shown(run_path, run), data.name, len(data.test), model.depth, geometry(model, data.test, PATHS),
-                    theory(model, data.test, PROBES) if model.stationary else {}, more, time.monotonic() - started)
 
 
 def as_json(result: Analysis) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.analysis.complexity import measure
-from frost.analysis.draws import in_shares, normal_depths
-from frost.analysis.published import DEPTHS
+from frost.analysis.draws import DEPTHS, in_shares, normal_depths
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize

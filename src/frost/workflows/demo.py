@@ -24,7 +24,6 @@ from frost.analysis.halting import (
     settling_order,
     standard_error,
 )
-from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
 from frost.analysis.traces import Traces
 from frost.checkpoint import check_destination, load, pretrained, save, weights_hash
 from frost.config import to_dict
@@ -35,6 +34,7 @@ from frost.data.splits import Split
 from frost.halting.calibration import Calibration
 from frost.halting.policy import first_passage
 from frost.halting.signals import SIGNALS, along
+from frost.paper.table2_halting import TABLE_2, TABLE_2_DEPTH
 from frost.recipes import RunConfig
 from frost.report.figures import Curve, Stopped, demo_figure
 from frost.report.pictures.problems import Sharpening, problem_figure

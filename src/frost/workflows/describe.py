@@ -12,10 +12,10 @@ import torch
 
 from frost import directory
 from frost.analysis.complexity import Complexity, measure
-from frost.analysis.published import TABLE_3, PublishedComplexity
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict, override, suggest
 from frost.halting.calibration import Calibration
+from frost.paper.table3_complexity import TABLE_3, PublishedComplexity
 from frost.report.tables import percent, si, table
 from frost.workflows.calibrate import command_for
 from frost.workflows.evaluate import shown

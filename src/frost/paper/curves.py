@@ -1,4 +1,4 @@
-"""Curves of known dimension, to see what an estimator makes of them with as few points as a trajectory has."""
+"""Curves of known dimension, and what the estimator makes of them with as few points as a trajectory has (§6.1)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import math
 import torch
 from torch import Tensor
 
+from frost.paper.intervals import Measured, of_mean
+from frost.paper.path_dimension import box_dimension
+
 KOCH = math.log(4) / math.log(3)
 KNOWN = {"line": 1.0, "koch": KOCH, "square": 2.0}    # by name, the true dimension
+GRIDS = 8    # of boxes, at random, over which an estimate spreads
 
 
 def known_curve(name: str, points: int, channels: int = 2, seed: int = 0) -> Tensor:
@@ -25,6 +29,12 @@ def known_curve(name: str, points: int, channels: int = 2, seed: int = 0) -> Ten
     generator = torch.Generator().manual_seed(seed)
     turn, _ = torch.linalg.qr(torch.randn(channels, channels, generator=generator, dtype=torch.double))
     return picked @ turn[:2]
+
+
+def seen_with(name: str, count: int) -> Measured:
+    """The estimate for a line, a Koch curve or a filled square with that many points, over random grids."""
+    path = known_curve(name, count)[None]
+    return of_mean([box_dimension(path, seed).value.item() for seed in range(GRIDS if count < 100 else 3)])
 
 
 def _line() -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from frost.analysis.claims.verdict import Section, Verdict
+from frost.paper.section import UNTESTED, Judged, Verdict
 
 
 class Claim(NamedTuple):
@@ -30,12 +30,12 @@ CLAIMS = (
     Claim("conclusion", "Adaptive computation depends on the geometry of the states: without it training collapses.",
           ("collapse", "consistency")),
 )
-UNTESTED = "ImageNet-100 is not on our machines; its recipes are written and were not run."
-RULE = "holds if all its sections hold, does not hold if none holds even in part, else in part; sections that " \
-       "cannot be tested are left out"
+NOT_RUN = "ImageNet-100 is not on our machines; its recipes are written and were not run."
+CRITERION = "holds if all its sections hold, does not hold if none holds even in part, else in part; " \
+            "sections that cannot be tested are left out"
 
 
-def judged(sections: Mapping[str, Section]) -> list[dict[str, Any]]:
+def judged(sections: Mapping[str, Judged]) -> list[dict[str, Any]]:
     """Each claim with a verdict from those of its sections."""
     rows = []
     for where, claim, names in CLAIMS:
@@ -43,14 +43,14 @@ def judged(sections: Mapping[str, Section]) -> list[dict[str, Any]]:
             continue    # with --only
         found = {name: sections[name].verdict for name in names}
         rows.append({"where": where, "claim": claim, "sections": found, "verdict": _combined(list(found.values())),
-                     "figures": [sections[name].finding for name in found] or [UNTESTED]})
+                     "figures": [sections[name].finding for name in found] or [NOT_RUN]})
     return rows
 
 
 def _combined(verdicts: list[Verdict]) -> Verdict:
-    known = [verdict for verdict in verdicts if verdict != "cannot be tested at this scale"]
+    known = [verdict for verdict in verdicts if verdict != UNTESTED]
     if not known:
-        return "cannot be tested at this scale"
+        return UNTESTED
     if all(verdict == "holds" for verdict in known):
         return "holds"
     return "does not hold here" if all(verdict == "does not hold here" for verdict in known) else "holds in part"

@@ -1,21 +1,27 @@
-"""How a trained model's step behaves beside the bounds of App. B."""
+"""How a trained model's step behaves beside the bounds of App. B: measured once, for Figure 1 and for App. B.
+
+The bounds themselves are in `stability`.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from frost.analysis.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
 from frost.core.frozen import one_unrolling
 from frost.core.model import Frost
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, State
 from frost.data.splits import Images
+from frost.paper.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
+from frost.paper.units import Measurement
 
 ASCENTS = 25           # of the search for the pair that is pulled apart the most
 POWER = 25             # iterations for a largest singular value
@@ -26,18 +32,32 @@ SCALES = (0.1, 0.3, 0.6, 1.0)    # λ at which the spectrum of a step is looked 
 
 def theory(model: IterativeModel, test: Images, probes: int) -> dict[str, Any]:
     """Contraction, error and gradient of one trained model, on a few test images, in double precision."""
-    twin = copy.deepcopy(model).double().eval()
-    for parameter in twin.parameters():
-        parameter.requires_grad_(False)
-    with one_unrolling():    # the weights rest: what depends on them alone is not computed for each of a thousand steps
-        return _theory(twin, test.batch(torch.arange(min(probes, len(test)))).double().to(device_of(twin)))
+    with frozen_twin(model, test, probes) as (twin, images):
+        return contraction_of(twin, images)
 
 
-def _theory(twin: IterativeModel, images: Tensor) -> dict[str, Any]:
+CONTRACTION = Measurement(name="theory", take=lambda model, data, size: theory(model, data.test, size.probes),
+                          settings=lambda size: {"probes": size.probes})
+
+
+@contextmanager
+def frozen_twin(model: IterativeModel, test: Images, count: int) -> Iterator[tuple[IterativeModel, Tensor]]:
+    """A copy in double precision that no gradient changes, and the first test images.
+
+    The weights rest while the block runs: what depends on them alone is not computed for each of a thousand steps.
+    """
+    twin = copy.deepcopy(model).double().eval().requires_grad_(False)
+    images = test.batch(torch.arange(min(count, len(test)))).double().to(device_of(twin))
+    with one_unrolling():
+        yield twin, images
+
+
+def contraction_of(twin: IterativeModel, images: Tensor) -> dict[str, Any]:
+    """The same of a model in double precision whose weights take no gradient."""
     with torch.no_grad():
         start = twin.begin(images)
-        path = _path(twin, start, FAR * twin.depth)
-    step = _step_of(twin, start)
+        path = path_of(twin, start, FAR * twin.depth)
+    step = step_of(twin, start)
     bound = twin.lipschitz if isinstance(twin, Frost) else None
     last = path[twin.depth]
     pair = worst_pair(step, last, ascents=ASCENTS)
@@ -60,7 +80,7 @@ def _theory(twin: IterativeModel, images: Tensor) -> dict[str, Any]:
 
 def _spectrum(model: IterativeModel, start: State, hidden: Tensor) -> dict[str, list[float]]:
     """The largest singular value and the mean square of all, of the Jacobian of a step at these states."""
-    maps = [(_step_of(model, _row(start, row)), hidden[row : row + 1]) for row in range(len(hidden))]
+    maps = [(step_of(model, _row(start, row)), hidden[row : row + 1]) for row in range(len(hidden))]
     return {"largest": [jacobian_norm(step, state, iterations=POWER) for step, state in maps],
             "mean_square": [_mean_square(step, state) for step, state in maps]}
 
@@ -101,14 +121,14 @@ def _between_images(model: IterativeModel, start: State, last: Tensor) -> list[f
     """How much one step pulls apart two states of different images under the same drive."""
     if len(last) < 2:
         return []
-    step = _step_of(model, start)
+    step = step_of(model, start)
     with torch.no_grad():
         return expansion(step, last, last.roll(1, dims=0)).tolist()
 
 
 def _jacobian(model: IterativeModel, start: State, row: int, hidden: Tensor, depth: int) -> float:
     """‖∂h_T / ∂h_0‖ for one image (36)–(39), or from a later state, after `depth` steps from it."""
-    one = _step_of(model, _row(start, row))
+    one = step_of(model, _row(start, row))
 
     def all_steps(hidden: Tensor) -> Tensor:
         for _ in range(depth):
@@ -122,12 +142,12 @@ def _row(state: State, row: int) -> State:
     return state.mapped(lambda part: part.narrow(0, row, 1))._replace(step=None)
 
 
-def _step_of(model: IterativeModel, start: State) -> StateMap:
+def step_of(model: IterativeModel, start: State) -> StateMap:
     """h → Φ(h) under the drive of these images."""
     return lambda hidden: model.step(start._replace(hidden=hidden, step=None)).hidden
 
 
-def _path(model: IterativeModel, start: State, steps: int) -> list[Tensor]:
+def path_of(model: IterativeModel, start: State, steps: int) -> list[Tensor]:
     """h_0, h_1, …"""
     path, state = [start.hidden], start
     for _ in range(steps):

@@ -1,64 +1,20 @@
-"""A section of the report: the paper's numbers, ours, and what follows."""
+"""What a section may ask of its numbers: each check is met, missed or, where the interval allows both, not decided.
+
+Pure functions of the numbers in units' files; none runs a model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from frost.analysis.claims.stated import CLAIMS, NUMBERS
-from frost.analysis.intervals import NORMAL, Measured, of_mean, of_share
+from frost.paper.intervals import NORMAL, Measured, of_share
 
-Verdict = Literal["holds", "holds in part", "does not hold here", "cannot be tested at this scale"]
 Units = Mapping[str, Mapping[str, Any]]    # by name, what was measured
 Check = bool | None                        # met, missed, or not decided by what was measured
 Checks = Mapping[str, Check]
-
-
-class Section(NamedTuple):
-    """One claim of the paper."""
-
-    claim: str                # in a sentence
-    paper: dict[str, Any]
-    ours: dict[str, Any]      # numbers as {"value", "low", "high", "n"}
-    verdict: Verdict
-    rule: str                 # from which the verdict follows
-    finding: str              # in a sentence, with the figures
-    checks: Checks            # the parts of the rule: what the paper says
-    seeds: list[int]
-    compared: Sequence[Sequence[str]] = ()                 # a line each: what, the paper's number, ours
-    beyond: Checks = MappingProxyType({})                  # what a reader asks next; no part of the verdict
-    sanity: Mapping[str, bool] = MappingProxyType({})      # what must be so by construction; no part of the verdict
-
-
 CHANCES = 5.0    # times chance: a model below learned too little to say anything
-RULE = "holds if every part is met, does not hold here if none is, else in part. A part is not decided where the " \
-       "95 % interval lies on both sides of its limit; where none is decided, where a model that it cannot do " \
-       f"without diverged, or where one stays below {CHANCES:.0f} times chance, it cannot be tested"
 CLOSE = 1 / 30   # of an accuracy: two points of 60 %
-
-
-def section(name: str, ours: dict[str, Any], checks: Checks, finding: str, runs: Sequence[Mapping[str, Any]],
-            seeds: list[int], **more: Any) -> Section:
-    """A section with its verdict; `runs` are those that must have learned something."""
-    return Section(CLAIMS[name], dict(NUMBERS[name]), ours, verdict_of(checks, *runs), "; ".join(checks), finding,
-                   checks, seeds, **more)
-
-
-def untested(name: str, why: str, seeds: list[int]) -> Section:
-    """A section that lacks what it cannot do without."""
-    return Section(CLAIMS[name], dict(NUMBERS[name]), {"why": why}, "cannot be tested at this scale",
-                   "every training that it needs must stay finite", why, {}, seeds)
-
-
-def verdict_of(checks: Checks, *runs: Mapping[str, Any]) -> Verdict:
-    """All parts met: holds; none: does not; else in part. Runs that learned next to nothing cannot tell."""
-    decided = [met for met in checks.values() if met is not None]
-    if not decided or not all(learned(run) for run in runs):
-        return "cannot be tested at this scale"
-    if not any(decided):
-        return "does not hold here"
-    return "holds" if all(checks.values()) else "holds in part"
 
 
 def above(gap: Measured, limit: float = 0.0) -> Check:
@@ -107,13 +63,8 @@ def accuracy_of(unit: Mapping[str, Any], step: int = -1) -> Measured:
 
 
 def along_steps(unit: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Accuracy of one run when everybody stops at step 1, 2, …"""
+    """Accuracy of one run at fixed depth 1, 2, …"""
     return [of_share(round(share * unit["images"]), unit["images"])._asdict() for share in unit["per_step_accuracy"]]
-
-
-def over_seeds(units: Sequence[Mapping[str, Any]], number: Any) -> Measured:
-    """The mean of a number over runs that differ in their seed."""
-    return of_mean([float(number(unit)) for unit in units])
 
 
 def measured(values: Mapping[str, Any]) -> Measured:

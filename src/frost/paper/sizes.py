@@ -19,8 +19,8 @@ Name = Literal["smoke", "cpu", "paper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """One size."""
+class Size:
+    """One size of the reproduction."""
 
     name: Name
     base: RunConfig                    # FROST as the paper prints it
@@ -33,10 +33,10 @@ class Scale:
     bounded: int | None = None         # channels of the rules that contract, whose full 3×3 is dear; None is the base's
 
 
-def scale_of(name: str) -> Scale:
-    """The scale of a name; an unknown one is a ValueError."""
+def size_of(name: str) -> Size:
+    """The size of a name; an unknown one is a ValueError."""
     if name not in get_args(Name):
-        raise ValueError(f"there is no scale '{name}'. {suggest(name, get_args(Name))}")
+        raise ValueError(f"there is no size '{name}'. {suggest(name, get_args(Name))}")
     return {"smoke": _smoke, "cpu": _cpu, "paper": _paper}[name]()
 
 
@@ -47,25 +47,25 @@ def as_printed(run: RunConfig) -> RunConfig:
     return replace(run, model=model, halting=HaltingConfig(), train=train)
 
 
-def _smoke() -> Scale:
+def _smoke() -> Size:
     run = recipe("digits")
     small = replace(run, model=replace(run.model, channels=32, bottleneck=16),
                     train=replace(run.train, epochs=7, validate_every=7))
-    return Scale(name="smoke", base=as_printed(small), ours=small, seeds=(0, 1, 2, 3, 4),
+    return Size(name="smoke", base=as_printed(small), ours=small, seeds=(0, 1, 2, 3, 4),
                  backbones=("resnet-8px", "vit-8px"), paths=256, probes=2)
 
 
-def _cpu() -> Scale:
+def _cpu() -> Size:
     run = recipe("cifar100-short")
-    return Scale(name="cpu", base=as_printed(replace(run, train=replace(run.train, epochs=1))), ours="cifar100-cpu",
+    return Size(name="cpu", base=as_printed(replace(run, train=replace(run.train, epochs=1))), ours="cifar100-cpu",
                  seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"), bounded=128)
 
 
-def _paper() -> Scale:
+def _paper() -> Size:
     run = recipe("cifar100")
     ours = replace(run, halting=HaltingConfig(rank_by="gain"), model=replace(run.model, score_sees="output"),
                    train=replace(run.train, supervision="all"))
-    return Scale(name="paper", base=run, ours=ours, seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"),
+    return Size(name="paper", base=run, ours=ours, seeds=(0, 1, 2), backbones=("resnet50", "vit-b16"),
                  batches=(1, 16, 64))
 
 

@@ -7,8 +7,8 @@ each path is seen in the plane in which it spreads most. And below the length of
 D = 1 by construction; so D is the slope of log (N − 1) over box sizes from half the path's extent down to the median
 segment, less than a decade for T = 16. N − 1 rather than N: a straight line on a grid at random visits 1 + length/ε
 boxes, and its slope is then 1. How the grid of boxes lies decides as much as the paths do, so counts are averaged over
-many turns and shifts of it. The estimate stays biased, and by how much is told by what it gives for curves of known
-dimension with as many points (`curves`).
+many turns and shifts of it. The estimate stays biased; `curves` shows by how much, with as many points of curves whose
+dimension is known.
 """
 
 from __future__ import annotations

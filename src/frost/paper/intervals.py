@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
-NORMAL = 1.959964                                              # 97.5 % of a normal distribution lie below
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)    # the same for 1…9 degrees of freedom
+NORMAL = 1.959964    # 97.5 % of a normal distribution lie below
 
 
 class Measured(NamedTuple):
@@ -30,8 +29,7 @@ def of_mean(values: ArrayLike) -> Measured:
     mean, count = float(numbers.mean()), len(numbers)
     if count == 1:
         return Measured(mean, mean, mean, 1)
-    factor = STUDENT[count - 2] if count - 2 < len(STUDENT) else NORMAL
-    half = factor * float(numbers.std(ddof=1)) / math.sqrt(count)
+    half = float(stdtrit(count - 1, 0.975)) * float(numbers.std(ddof=1)) / math.sqrt(count)
     return Measured(mean, mean - half, mean + half, count)
 
 
@@ -44,11 +42,11 @@ def of_bootstrap(values: ArrayLike, resamples: int = 1000, seed: int = 0) -> Mea
     return Measured(float(numbers.mean()), float(low), float(high), len(numbers))
 
 
-def of_share(hits: int, count: int) -> Measured:
+def of_share(correct: int, count: int) -> Measured:
     """A share of independent images, with Wilson's interval, which stays in [0, 1]."""
-    if not 0 <= hits <= count or count < 1:
-        raise ValueError(f"a share needs 0 ≤ hits ≤ count and a count of at least 1, got {hits} of {count}.")
-    share, square = hits / count, NORMAL**2
+    if not 0 <= correct <= count or count < 1:
+        raise ValueError(f"a share needs 0 ≤ correct ≤ count and a count of at least 1, got {correct} of {count}.")
+    share, square = correct / count, NORMAL**2
     centre = (share + square / (2 * count)) / (1 + square / count)
     half = NORMAL / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
     return Measured(share, min(share, centre - half), max(share, centre + half), count)
@@ -72,6 +70,13 @@ def exact(value: float) -> Measured:
     return Measured(value, value, value, 1)
 
 
-def all_of(rows: Sequence[Measured]) -> list[dict[str, float]]:
-    """As `results.json` keeps them."""
-    return [row._asdict() for row in rows]
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> list[float | None]:
+    """Spearman's over the rows, for each column, (b, t), (b, t) → T numbers; equal values share their mean rank.
+
+    None where all values of a column are equal.
+    """
+    from scipy.stats import spearmanr
+
+    pairs = zip(np.asarray(first, dtype=float).T, np.asarray(second, dtype=float).T, strict=True)
+    return [None if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
+            for one, other in pairs]

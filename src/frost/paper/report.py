@@ -1,17 +1,22 @@
-"""The paper kit's page: one HTML file, no network, light and dark, printable."""
+"""What a reproduction writes: figures, `results.json`, and a page that shows both.
+
+The page is one HTML file that asks the network for nothing, light and dark, printable.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
-NAMES = {"consistency": "Table 1: scale consistency", "dimension": "§6.1: dimension of the path",
-         "lambda": "Figure 1: λ and H", "halting": "Table 2: halting", "losses": "Figure 2: the ranking losses",
-         "complexity": "Table 3: complexity", "collapse": "App. D: collapse", "theory": "App. B: contraction",
-         "supervision": "§5.1: supervision", "rules": "Beyond: stopping rules", "extrapolation": "Beyond: more steps",
-         "shift": "§4.4 and beyond: shifted data"}
+from frost import directory
+from frost.paper.section import sections
+from frost.report.drawing import as_files
+
+RESULTS, REPORT, FIGURES = "results.json", "report.html", "figures"
 CLASSES = {"holds": "yes", "holds in part": "part", "does not hold here": "no",
            "cannot be tested at this scale": "open"}
 CURVES = {"curves", "conflict_over_training", "per_step_accuracy", "errors", "error_bound", "move_ratio"}
@@ -41,31 +46,51 @@ details::details-content{content-visibility:visible;block-size:auto}}
 """
 
 
+def write(out: Path, results: Mapping[str, Any]) -> None:
+    """Figures first, then the numbers, then the page that shows both; each in one move."""
+    (out / FIGURES).mkdir(exist_ok=True)
+    pictures = {}
+    for name, part in results["sections"].items():
+        if not part["checks"]:
+            continue
+        for file, content in figure_files(name, part, results["timing"]).items():
+            directory.replace_file(out / FIGURES / file, content)
+            if file.endswith(".svg"):
+                pictures[name] = content
+    directory.replace_file(out / RESULTS, (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
+    directory.replace_file(out / REPORT, page(results, pictures).encode())
+
+
+def figure_files(name: str, part: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, bytes]:
+    """SVG and PNG of one section, drawn from what `results.json` holds of it."""
+    return as_files(sections()[name].draw(part["paper"], part["ours"], timing), name)
+
+
 def page(results: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     """The whole report; `pictures` holds an SVG for each section."""
-    sections = results["sections"]
-    rows = "".join(f'<tr><td><a href="#{name}">{escape(NAMES[name])}</a></td><td>{_verdict(part["verdict"])}</td>'
-                   f'<td>{escape(part["finding"])}</td></tr>' for name, part in sections.items())
+    parts = results["sections"]
+    rows = "".join(f'<tr><td><a href="#{name}">{escape(_title(name))}</a></td><td>{_verdict(part["verdict"])}</td>'
+                   f'<td>{escape(part["finding"])}</td></tr>' for name, part in parts.items())
     claims = "".join(f'<tr><td>{escape(row["where"])}</td><td>{escape(row["claim"])}</td><td>{_verdict(row["verdict"])}'
                      f'</td><td>{_figures_of(row)}</td></tr>'
                      for row in results["claims"])
-    bodies = "".join(_section(name, part, pictures.get(name), results["timing"]) for name, part in sections.items())
+    bodies = "".join(_section(name, part, pictures.get(name), results["timing"]) for name, part in parts.items())
     seconds = results["timing"]["seconds"]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>frost: the paper, measured ({escape(results["scale"])})</title><style>{STYLE}</style></head><body>
+<title>frost: reproduction of the paper ({escape(results["size"])})</title><style>{STYLE}</style></head><body>
 <a class="skip" href="#sections">Skip to the sections</a>
-<header><h1>The paper, measured</h1>
+<header><h1>The paper, reproduced</h1>
 <p>Scale-Consistent State-Space Dynamics via Fractal of Stationary Transformations: each claim, our measurement, and a
-verdict that follows from a stated rule.</p>
-<p class="soft">Scale {escape(results["scale"])} · data {escape(results["data"]["name"])}, {results["data"]["train"]:,}
+verdict that follows from a stated criterion.</p>
+<p class="soft">Size {escape(results["size"])} · data {escape(results["data"]["name"])}, {results["data"]["train"]:,}
 training and {results["data"]["test"]:,} test images · {seconds / 60:.0f} minutes of work ·
 <code>{escape(results["command"])}</code></p></header>
 <main><h2>What holds</h2><div class="wide"><table class="stack"><thead><tr><th>Section</th><th>Verdict</th>
 <th>Finding</th></tr></thead><tbody>{rows}</tbody></table></div>
 <h2>The claims of abstract and conclusion</h2><div class="wide"><table class="stack"><thead><tr><th>Where</th>
 <th>Claim</th><th>Verdict</th><th>Figures</th></tr></thead><tbody>{claims}</tbody></table></div>
-<p class="soft">A claim {escape(results["claims_rule"])}.</p><div id="sections">{bodies}</div></main></body></html>
+<p class="soft">A claim {escape(results["claims_criterion"])}.</p><div id="sections">{bodies}</div></main></body></html>
 """
 
 
@@ -74,14 +99,14 @@ def _section(name: str, part: Mapping[str, Any], picture: bytes | None, timing: 
     also = "".join(f"<p>{title}</p><ul>{_checks(part[key])}</ul>" for key, title in
                    (("beyond", "Beyond the paper, no part of the verdict:"),
                     ("sanity", "What must be so by construction:")) if part[key])
-    return f"""<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(NAMES[name])}</h2>
+    return f"""<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(_title(name))}</h2>
 <p>{_verdict(part["verdict"])}</p><p><b>The paper:</b> {escape(part["claim"])}</p>
 <p><b>Measured:</b> {escape(part["finding"])}</p>
 {_compared(part["compared"])}
 {_figure(name, part, picture)}
-{_speeds(name, timing)}
-<details><summary>The rule, and which parts of it are met</summary><ul>{_checks(part["checks"])}</ul>{also}
-<p class="soft">{escape(part["rule"])}</p></details>
+{_remark(name, timing)}
+<details><summary>The criterion, and which parts of it are met</summary><ul>{_checks(part["checks"])}</ul>{also}
+<p class="soft">{escape(part["criterion"])}</p></details>
 <details><summary>All numbers: the paper's, and ours with 95 % intervals</summary><div class="wide">
 <table><thead><tr><th>Number</th><th>Value</th><th>Interval</th><th>n</th></tr></thead><tbody>{_numbers(part)}</tbody>
 </table></div></details>
@@ -115,17 +140,18 @@ def _figures_of(row: Mapping[str, Any]) -> str:
 def _figure(name: str, part: Mapping[str, Any], picture: bytes | None) -> str:
     if picture is None:
         return ""
-    words = escape(f"{NAMES[name]}: {part['finding']}")
+    words = escape(f"{_title(name)}: {part['finding']}")
     return f'<figure role="img" aria-label="{words}">{_inline(picture, name)}</figure>'
 
 
-def _speeds(name: str, timing: Mapping[str, Any]) -> str:
-    """What the clock said, for the section on complexity."""
-    if name != "complexity":
-        return ""
-    words = "; ".join(f"{backbone}, batch {batch}: {row['versus_vanilla']:.2f} × Vanilla"
-                      for backbone, rows in timing["speed"].items() for batch, row in rows.items())
-    return f"<p><b>On the clock,</b> at the paper's depths, executed by refill: {escape(words)}.</p>"
+def _remark(name: str, timing: Mapping[str, Any]) -> str:
+    """What the clock said, where a section asks it."""
+    remark = sections()[name].remark
+    return "" if remark is None else f"<p>{escape(remark(timing))}</p>"
+
+
+def _title(name: str) -> str:
+    return sections()[name].title
 
 
 def _numbers(part: Mapping[str, Any]) -> str:
