@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from frost import paper
 from frost.config import suggest
 from frost.paper.checks import CHANCES, Checks, Units, learned, seeds_of
 from frost.paper.sizes import Size
@@ -110,9 +110,7 @@ def verdict_of(checks: Checks, *runs: Mapping[str, Any]) -> Verdict:
 @cache
 def sections() -> Mapping[str, Section]:
     """All sections by name, in the order of the report, found by importing every file beside this one."""
-    package = __name__.rpartition(".")[0]
-    files = (importlib.import_module(f"{package}.{file.name}")
-             for file in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    files = (importlib.import_module(f"{paper.__name__}.{file.name}") for file in pkgutil.iter_modules(paper.__path__))
     found = {section.name: section for file in files if (section := getattr(file, "SECTION", None)) is not None}
     order = [name for name in ORDER if name in found] + sorted(name for name in found if name not in ORDER)
     return MappingProxyType({name: found[name] for name in order})

@@ -6,10 +6,10 @@ from functools import cache
 import pytest
 import torch
 
-from frost.analysis import stability
 from frost.core.model import Frost
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig
+from frost.paper import stability
 from frost.training.loop import fit
 from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build
