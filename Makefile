@@ -59,7 +59,7 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/batch_invariance.py
 	@$(BIN)/python campaigns/any_input.py
 	@$(BIN)/python campaigns/kill_kit.py --only supervision losses
-	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/workflows/test_reproduce.py -k browser
+	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/paper/test_reproduction.py -k browser
 	@$(BIN)/python campaigns/pages.py
 
 clean:

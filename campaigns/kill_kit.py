@@ -21,12 +21,12 @@ from typing import Any
 
 from hostile_data import record
 
-from frost.workflows.kit.plan import SECTIONS
+from frost.paper.section import sections
 
 
 def command(out: Path, only: list[str]) -> list[str]:
-    """The words that start or continue a reproduction at smoke scale."""
-    return [sys.executable, "-m", "frost", "reproduce", "--scale", "smoke", "--out", str(out),
+    """The words that start or continue a reproduction at smoke size."""
+    return [sys.executable, "-m", "frost", "reproduce", "--size", "smoke", "--out", str(out),
             *(["--only", *only] if only else []), "--resume"]
 
 
@@ -87,7 +87,7 @@ def main() -> int:
         run(command(rough, options.only))
         noticed = results(calm) != results(rough)
     words = " ".join(["python campaigns/kill_kit.py", *(["--only", *options.only] if options.only else [])])
-    record("kit", {"command": words, "n": killed, "sections": len(options.only or SECTIONS), "seed": options.seed,
+    record("kit", {"command": words, "n": killed, "sections": len(options.only or sections()), "seed": options.seed,
                    "failures": int(not same),
                    "control": {"one number changed": {"n": 1, "noticed": int(noticed)}}})
     print(f"killed {killed} times, results {'the same' if same else 'DIFFER'}; {seconds:.0f} s undisturbed; a changed "

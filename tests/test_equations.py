@@ -10,8 +10,6 @@ import torch
 from torch import nn
 
 from conftest import small_frost
-from frost.analysis import stability
-from frost.analysis.dimension import increments_exponent
 from frost.core.dynamics import (
     Contractive,
     Gated,
@@ -41,6 +39,8 @@ from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
 from frost.halting.stopping import Rule, first_passage
+from frost.paper import stability
+from frost.paper.path_dimension import increments_exponent
 from frost.training import refit
 from frost.training.objective import (
     anchoring_loss,

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
 from frost.checkpoint import check_destination, load, pretrained, save, weights_hash
 from frost.commands.common import Reply, add_device, add_settings
 from frost.config import override, to_dict
@@ -39,6 +38,7 @@ from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.halting.stopping import first_passage
+from frost.paper.table2_halting import TABLE_2, TABLE_2_DEPTH
 from frost.recipes import RunConfig, recipe
 from frost.report.demo_digits import Curve, Stopped, demo_figure
 from frost.report.demo_problems import Sharpening, problem_figure

@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from frost.analysis.published import DEPTHS
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize
@@ -31,7 +30,7 @@ from frost.evaluation.budget import command_for
 from frost.evaluation.calibrating import cost_of
 from frost.evaluation.clock import ClockPoint, clock_frontier
 from frost.evaluation.complexity import measure
-from frost.evaluation.depth_distribution import in_shares, normal_depths
+from frost.evaluation.depth_distribution import DEPTHS, in_shares, normal_depths
 from frost.evaluation.timing import NEVER, exit_test, full_rate
 from frost.halting.calibration import Calibration, Cost
 from frost.report.progress import progress

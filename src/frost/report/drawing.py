@@ -13,8 +13,8 @@ COLOURS = {"frost": "#0072B2", "ours": "#0072B2", "as-printed": "#D55E00", "vani
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#888888")
 TITLES = {"frost": "FROST", "vanilla": "Vanilla", "basic-ssm": "BasicSSM", "recurrent": "Recurrent",
           "basic-ssm-folded": "BasicSSM from a folded FROST",
-          "frost-unranked": "FROST without ranks", "frost-untrained": "FROST, untrained",
-          "vanilla-untrained": "Vanilla, untrained", "basic-ssm-untrained": "BasicSSM, untrained",
+          "frost-unranked": "FROST without ranks", "frost-untrained": "FROST untrained",
+          "vanilla-untrained": "Vanilla untrained", "basic-ssm-untrained": "BasicSSM untrained",
           "random-walk": "random walk", "ours": "our form", "as-printed": "as printed"}
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 WIDTH = 5.4    # inches: at this width the text of a figure is readable on a phone

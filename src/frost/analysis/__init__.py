@@ -1,1 +1,0 @@
-"""The paper's measurements (§6): pure functions of trajectories; none knows another."""

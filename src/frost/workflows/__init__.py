@@ -1,1 +1,0 @@
-"""One file a verb: the order of calls, no maths."""
