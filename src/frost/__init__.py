@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
-    from frost.training.settings import TrainConfig
+    from frost.training.settings import RuntimeConfig, TrainConfig
     from frost.transfer import create
     from frost.workflows.calibrate import calibrate
     from frost.workflows.evaluate import evaluate
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "HaltingConfig",
     "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
-    "Regressor", "Request", "Result", "Rule", "Run", "State", "TrainConfig", "Trajectory", "Vanilla", "branch",
+    "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla", "branch",
     "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load", "named",
     "save", "squared_error", "stop_when", "within",
 ]
@@ -56,7 +56,7 @@ _ROOMS = {
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),
-    "frost.training.settings": ("TrainConfig",),
+    "frost.training.settings": ("RuntimeConfig", "TrainConfig"),
     "frost.transfer": ("create",),
     "frost.workflows.calibrate": ("calibrate",),
     "frost.workflows.evaluate": ("evaluate",),

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 ENOUGH = 0.99    # ACT stops when the chances add up to this
+PRIOR = 0.25     # PonderNet: chance to halt at each step before anything is seen, which means four steps
 
 
 class Pondering(NamedTuple):
@@ -55,12 +56,12 @@ def prior_weights(steps: int, chance: float, like: Tensor) -> Tensor:
     return weights
 
 
-def pondering_loss(kind: Literal["act", "ponder"], losses: Tensor, score_logits: Tensor, prior: float) -> Pondering:
+def pondering_loss(kind: Literal["act", "ponder"], losses: Tensor, score_logits: Tensor) -> Pondering:
     """The weighed task loss and the price, from the losses and the score of every step, (b, t) each."""
     if kind == "act":
         weights, price = act_weights(score_logits)
         return Pondering((weights * losses).sum(dim=1).mean(), price.mean())
     weights = ponder_weights(score_logits)
-    against = prior_weights(losses.shape[1], prior, losses)
+    against = prior_weights(losses.shape[1], PRIOR, losses)
     divergence = (weights * (weights.clamp_min(1e-12).log() - against.log())).sum(dim=1)
     return Pondering((weights * losses).sum(dim=1).mean(), divergence.mean())

@@ -55,7 +55,7 @@ def refit_on(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], ha
         raise ValueError("halting.refit teaches a halting score, and this model has none; set it to 0.")
     has_quality = (model.task if task is None else task).quality is not None
     seen = look(model, batches, halting.refit, task, report)
-    fit_score(score_of(model), seen, replace(halting, rank_by="wins" if has_quality else "gain", pairs="step"), seed)
+    fit_score(score_of(model), seen, replace(halting, rank_by="wins" if has_quality else "gain"), seed)
 
 
 def score_of(model: IterativeModel) -> LinearScore:
@@ -124,8 +124,7 @@ def fit_score(score: LinearScore, seen: Seen, halting: HaltingConfig, seed: int)
                 group["lr"] = learning_rate_at(step, steps, 0, RATE)
             logits = score(seen.features[rows], None if seen.of_outputs is None else seen.of_outputs[rows])
             easy, hard = easy_and_hard(seen.losses[rows], halting, seen.quality[rows])
-            across: Any = "all" if halting.pairs == "all" else "step"
-            loss = (halting.relative_weight * relative_loss(logits, easy, hard, halting.margin, across)
+            loss = (halting.relative_weight * relative_loss(logits, easy, hard, halting.margin)
                     + halting.anchoring_weight * anchoring_loss(logits, easy, hard))
             optimizer.zero_grad()
             loss.backward()

@@ -45,10 +45,14 @@ class Source(Protocol):
 
 
 class ImageSource:
-    """A data set of labelled images, shuffled, augmented and shared among processes."""
+    """A data set of labelled images, shuffled, augmented and shared among processes.
 
-    def __init__(self, data: Images, config: TrainConfig, team: Team) -> None:
-        self._data, self._config, self._team = data, config, team
+    Args:
+        workers: threads that read ahead; their number changes nothing.
+    """
+
+    def __init__(self, data: Images, config: TrainConfig, team: Team, workers: int = 0) -> None:
+        self._data, self._config, self._team, self._workers = data, config, team, workers
         self.batches = -(-len(data) // (config.batch * team.size))
 
     def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Ready]:
@@ -56,7 +60,7 @@ class ImageSource:
         config, step = self._config, (number - 1) * self.batches + first
         order = torch.randperm(len(self._data), generator=generator_of(config.seed, 1, number))
         shares = order.split(config.batch * self._team.size)[first:]
-        for batch in read_ahead(self._data, shares, self._team, looks_across(config.augment), config.workers):
+        for batch in read_ahead(self._data, shares, self._team, looks_across(config.augment), self._workers):
             step += 1
             labels = self._data.labels[batch.rows].to(device)
             images, mixed = self._augmented(batch, labels, generator_of(config.seed, 2, step))

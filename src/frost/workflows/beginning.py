@@ -6,7 +6,7 @@ from pathlib import Path
 
 from frost import checkpoint
 from frost.core.trajectory import IterativeModel
-from frost.recipes import RunConfig
+from frost.training.settings import RunConfig
 from frost.training.team import Team
 from frost.transfer import fill
 from frost.zoo.registry import build

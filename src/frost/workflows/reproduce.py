@@ -23,11 +23,11 @@ from frost import directory
 from frost.analysis.claims import abstract, cost, geometry, scaling, stopping, training
 from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of, untested
 from frost.data.splits import DataSet, Images
-from frost.recipes import RunConfig
 from frost.report.page import page
 from frost.report.pictures import figure_files
 from frost.report.tables import table
 from frost.training.loop import fit, steps_in
+from frost.training.settings import RunConfig
 from frost.workflows.dataset import open_data
 from frost.workflows.interrupt import Stopped
 from frost.workflows.kit.plan import SECTIONS, chosen_sections, chosen_units, needed_by
@@ -173,7 +173,7 @@ def _check_folder(out: Path, scale: Scale, resume: bool) -> None:
 def _seconds_a_training(run: RunConfig, data: DataSet[Images]) -> float:
     """By a few steps of a training that is thrown away."""
     model = build(run.model, seed=0)
-    records = fit(model, data.train, replace(run.train, seed=0), run.halting)
+    records = fit(model, data.train, replace(run.train, seed=0), run.halting, runtime=run.runtime)
     next(records)
     started = time.monotonic()
     for _ in range(TRIED_STEPS):

@@ -26,13 +26,13 @@ from frost.data.augment import check_kornia
 from frost.data.splits import DataSet, Images
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
-from frost.recipes import RunConfig
 from frost.report.tables import percent, table
 from frost.training.board import check_board
 from frost.training.evaluate import Validation, run_shared, validated
 from frost.training.loop import Training
 from frost.training.memory import explained_memory
 from frost.training.refit import refit
+from frost.training.settings import RunConfig
 from frost.training.sources import ImageSource
 from frost.training.team import Team, joined
 from frost.workflows.beginning import first_model
@@ -66,12 +66,12 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
         probe: is shown the model before the first step and after each one; what it returns goes to probes.jsonl.
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
-    device = resolve_device(config.train.device)
+    device = resolve_device(config.runtime.device)
     resolve_precision(config.train.precision, device)    # what cannot be is refused before anything is written
     check_kornia(config.train.augment)
     if tensorboard:
         check_board()
-    with joined(device, config.train.timeout) as team:
+    with joined(device, config.runtime.timeout) as team:
         if download and team.size > 1:
             raise ValueError("--download is for one process; download first, then train with several.")
         was_there = not team.by_first(lambda: may_begin(out, to_dict(config), resume))
@@ -108,8 +108,9 @@ def _train(config: RunConfig, out: Path, team: Team, model: IterativeModel, data
             return True
         run = _Run(out, config, data, command, first_hash)
         run.runner = Runner(
-            out, Training.begin(model, config.train, team), ImageSource(data.train, config.train, team), config.train,
-            config.halting, model.task, wish, run.final_config(),
+            out, Training.begin(model, config.train, team, config.runtime),
+            ImageSource(data.train, config.train, team, config.runtime.workers), config.train, config.halting,
+            model.task, wish, run.final_config(),
             shlex.join([*(word for word in command if word != "--resume"), "--resume"]),
             lambda model: run.validated(model)[1], config.train.batch * team.size, probe=probe)
         run.runner.open(files, tensorboard)

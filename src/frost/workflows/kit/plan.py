@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frost.config import suggest
-from frost.recipes import RunConfig
+from frost.training.settings import RunConfig
 from frost.workflows.kit.scales import Scale, with_halting, with_model, with_training
 
 Want = Literal["geometry", "theory", "rules", "extrapolation", "shift", "conflict"]
@@ -50,11 +50,13 @@ def units_of(scale: Scale) -> dict[str, Unit]:
                       wants=frozenset({"theory"})))
     units += [Unit(name="frost-anchoring", run=with_halting(base, relative_weight=0.0)),
               Unit(name="frost-relative", run=with_halting(base, anchoring_weight=0.0))]
-    units.append(Unit(name="frost-gated", run=with_model(base, rule="gated"), wants=frozenset({"theory"})))
-    units += [Unit(name=f"frost-{rule}", run=with_model(base, rule=rule, channels=scale.bounded or base.model.channels),
-                   wants=frozenset({"theory"})) for rule in ("contractive", "theorem")]
+    units.append(Unit(name="frost-gated", run=with_model(base, update="gated"), wants=frozenset({"theory"})))
+    bounded = scale.bounded or base.model.channels
+    units += [Unit(name=f"frost-{update}", run=with_model(base, update=update, channels=bounded),
+                   wants=frozenset({"theory"})) for update in ("contractive", "theorem")]
     units += [Unit(name="frost-deep", run=with_training(base, supervision="all")),
-              Unit(name="frost-random", run=with_training(base, random_depth=max(1, depth // 4)))]
+              Unit(name="frost-random", run=with_training(base, depth_schedule="random",
+                                                       min_depth=max(1, depth // 4)))]
     units += [Unit(name=f"frost-depth-{smaller}", run=with_model(base, depth=smaller))
               for smaller in smaller_depths(depth)]
     units.append(Unit(name="complexity", run=None))
@@ -105,8 +107,7 @@ def chosen_units(sections: Iterable[str], scale: Scale) -> list[Unit]:
 
 def _of_grid(scale: Scale, model: str, reduce: str, seed: int) -> Unit:
     """One training of the collapse grid; those without ranks and FROST with their mean serve Table 1 as well."""
-    run = with_model(scale.base, architecture="basic-ssm", folded_start=True) if model == FOLDED else \
-        with_model(scale.base, architecture=model)
+    run = with_model(scale.base, architecture=model)
     run = _without_ranks(run) if reduce == "none" else with_halting(run, reduce=reduce)
     wants: set[Want] = {"conflict"}
     if (model, reduce) in {("vanilla", "none"), ("basic-ssm", "none"), (FOLDED, "none"), ("frost", "none"),

@@ -13,10 +13,11 @@ from typing import Any
 
 from frost import directory
 from frost.checkpoint import Run, load, weights_hash
-from frost.config import from_dict, to_dict
+from frost.config import from_dict
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
-from frost.recipes import RunConfig
+from frost.legacy import modern
+from frost.training.settings import RunConfig
 from frost.workflows.kit import adaptive, complexity, measure, stability
 from frost.workflows.kit.plan import Unit
 from frost.workflows.kit.scales import Scale
@@ -112,8 +113,8 @@ def _same_settings(unit: Unit, there: Any) -> bool:
     if not isinstance(unit.run, RunConfig):
         return bool(there == _settings(unit))
     try:
-        return from_dict(RunConfig, there) == unit.run
-    except ValueError:
+        return from_dict(RunConfig, modern(there)).identity == unit.run.identity
+    except (ValueError, TypeError):    # also of a file that holds something else
         return False
 
 
@@ -121,4 +122,4 @@ def _settings(unit: Unit) -> Any:
     """What a unit's numbers depend on, as a file gives it back."""
     if isinstance(unit.run, str):
         return {"run": unit.run, "weights": weights_hash(load(unit.run, with_calibration=False).model)}
-    return None if unit.run is None else json.loads(json.dumps(to_dict(unit.run)))
+    return None if unit.run is None else json.loads(json.dumps(unit.run.identity))
