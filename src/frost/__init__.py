@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "HaltingConfig",
     "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
-    "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla", "branch",
-    "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load", "named",
-    "save", "squared_error", "stop_when", "within",
+    "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla",
+    "branch", "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load",
+    "named", "save", "squared_error", "stop_when", "within",
 ]
 
 _ROOMS = {

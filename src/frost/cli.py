@@ -76,7 +76,8 @@ def parser() -> argparse.ArgumentParser:
         if verb.takes_settings:
             words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE",
                                dest="assignments",
-                               help="change a field of the configuration, for instance model.depth=12 train.seed=1")
+                               help="change a setting, for instance model.depth=12 train.seed=1; those of a run: "
+                                    "frost recipes RECIPE")
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 
@@ -112,9 +113,11 @@ def _launch(arguments: argparse.Namespace) -> Answer:
 
 
 def _recipes(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.recipes import as_json, as_text
+    from frost.workflows.recipes import as_json, as_text, recipe_json, recipe_text
 
-    return Answer(as_json(), as_text())
+    if arguments.recipe is None:
+        return Answer(as_json(), as_text())
+    return Answer(recipe_json(arguments.recipe), recipe_text(arguments.recipe))
 
 
 def _evaluate(arguments: argparse.Namespace) -> Answer:
@@ -183,7 +186,7 @@ def _describe(arguments: argparse.Namespace) -> Answer:
 
 VERBS = {
     "demo": Verb("the whole story on data that comes with the package", _demo, options.demo_options),
-    "recipes": Verb("named runs, one line each", _recipes, None, False),
+    "recipes": Verb("named runs, one line each; or every setting of one", _recipes, options.recipes_options, False),
     "train": Verb("train a recipe's model, or go on with it", _train, options.train_options),
     "launch": Verb("train with several processes, and go on when one of them dies", _launch, options.launch_options,
                    False),

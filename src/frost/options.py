@@ -15,6 +15,11 @@ def demo_options(words: argparse.ArgumentParser) -> None:
                        help="folder for the run and its picture (default: %(default)s)")
 
 
+def recipes_options(words: argparse.ArgumentParser) -> None:
+    """Of `frost recipes`."""
+    words.add_argument("recipe", nargs="?", metavar="RECIPE", help="show every setting of this one, with its help")
+
+
 def train_options(words: argparse.ArgumentParser) -> None:
     """Of `frost train`."""
     _add_device(words)

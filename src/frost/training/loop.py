@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -70,7 +70,7 @@ class Training:
     precision: Precision
     step: int = 0          # steps taken
     team: Team = ALONE     # the processes that share each batch
-    runtime: RuntimeConfig = RuntimeConfig()
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
     @classmethod
     def begin(cls, model: IterativeModel, config: TrainConfig, team: Team | None = None,

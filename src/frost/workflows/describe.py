@@ -104,8 +104,8 @@ def run_json(facts: RunFacts) -> dict[str, Any]:
     config = facts.config
     return {"run": facts.run, "path": str(facts.path), **facts.complexity._asdict(), "recipe": facts.recipe,
             "data": facts.data, "architecture": config.architecture, "backbone": config.backbone,
-            "update": config.update, "hurst": config.hurst, "image_channels": config.image_channels, "image_size": config.image_size,
-            "classes": config.classes, "calibration": calibration,
+            "update": config.update, "hurst": config.hurst, "image_channels": config.image_channels,
+            "image_size": config.image_size, "classes": config.classes, "calibration": calibration,
             **{name: origin.get(name) for name in ("validation_accuracy", "seed", "steps", "seconds", "command")}}
 
 
