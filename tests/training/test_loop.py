@@ -166,7 +166,7 @@ def test_frozen_trajectories_do_not_depend_on_the_batch_they_ran_in():
 
 
 @pytest.mark.parametrize("fields", [
-    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"average": 1.0}])
+    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"ema": 1.0}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         TrainConfig(**fields)
