@@ -10,8 +10,8 @@ from __future__ import annotations
 from frost.commands.describe import describe
 from frost.report.tables import si, table
 
-MODELS = (("vanilla", []), ("recurrent", []), ("basic-ssm", []), ("frost", []), ("frost", ["rule=gated"]),
-          ("frost", ["rule=contractive"]), ("frost", ["rule=theorem"]))
+MODELS = (("vanilla", []), ("recurrent", []), ("basic-ssm", []), ("frost", []), ("frost", ["update=gated"]),
+          ("frost", ["update=contractive"]), ("frost", ["update=theorem"]))
 
 
 def cost_table() -> str:
@@ -21,7 +21,7 @@ def cost_table() -> str:
         recurrent, _, _ = describe(f"recurrent-{size}", [])
         for architecture, changes in MODELS:
             ours, paper, config = describe(f"{architecture}-{size}", list(changes))
-            rule = f", {config.rule}" if architecture == "frost" else ""
+            rule = f", {config.update}" if architecture == "frost" else ""
             ratio = ours.flops_per_step / recurrent.flops_per_step
             theirs = ["", ""] if paper is None or changes else [
                 si(paper.parameters), si(paper.flops * ours.depth / paper.mean_depth)]

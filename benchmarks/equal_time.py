@@ -129,8 +129,9 @@ def batches(data: Images, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 def trained(name: str, seed: int, data: Images, steps: int) -> tuple[IterativeModel, float]:
     """A candidate after so many updates, and the seconds that they took."""
     halting = replace(RUN.halting, relative_weight=0.0, anchoring_weight=0.0, rank_by="loss")    # no score is used here
-    growing = RUN.train.growing_depth if name == "FROST" else 0
-    config = replace(RUN.train, epochs=1, seed=seed, growing_depth=growing)
+    config = replace(RUN.train, epochs=1, seed=seed)
+    if name != "FROST":
+        config = replace(config, depth_schedule="full", min_depth=0)
     training = Training.begin(candidates()[name](seed), config)
     source = LoaderSource(batches(data, seed), seed, steps)
     started = time.monotonic()

@@ -20,9 +20,10 @@ from typing import Any
 
 from frost.commands import evaluate
 from frost.evaluation.frontier import LOSSES
-from frost.recipes import RunConfig, recipe
+from frost.recipes import recipe
 from frost.report.tables import percent, table
 from frost.training.run import train
+from frost.training.settings import RunConfig
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "problems.json"
 NAMES = ("addition", "mazes")
@@ -32,10 +33,10 @@ RULES = ("rank", "rank-per-step", "confidence", "confidence-per-step", "margin",
 
 def fixed(run: RunConfig, depth: int) -> RunConfig:
     """The same block trained at one depth for as many steps of the block in sum."""
-    least, most = run.train.random_depth, run.model.depth
+    least, most = run.train.min_depth, run.model.depth
     epochs = round(run.train.epochs * (least + most) / 2 / depth)
     return replace(run, model=replace(run.model, depth=depth),
-                   train=replace(run.train, epochs=epochs, random_depth=0, supervision="last"))
+                   train=replace(run.train, epochs=epochs, depth_schedule="full", min_depth=0, supervision="last"))
 
 
 def changed(config: RunConfig) -> list[str]:

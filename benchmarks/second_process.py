@@ -5,8 +5,8 @@
 `frost train cifar100-cpu` runs with all cores and a batch of 64, and beside it a launch of two processes with half of
 the cores and 32 images each, so that both take the same steps. Only one of the two runs at a time: they are stopped and
 continued in turns of a few seconds, because machines are shared and an hour's noise is larger than the difference.
-Images per second come from the logbooks' own growth, and the ratio is the median over turns. Also, on digits, what
-ranking each process by itself changes: the training losses of both forms.
+Images per second come from the logbooks' own growth, and the ratio is the median over turns. `ranking` in the committed
+file, on digits, is from commit 965851e, which could rank the images of each process by themselves.
 """
 
 from __future__ import annotations
@@ -77,18 +77,6 @@ def turns(data: Path, scratch: Path, cores: int) -> dict[str, list[float]]:
     return rates
 
 
-def losses(ranks: str, folder: Path) -> list[float]:
-    """Of a training on digits by two processes that rank together or each by itself."""
-    words = ["launch", "-n", "2", "train", "digits", "--out", str(folder), "--set", f"halting.ranks={ranks}",
-             "train.batch=32", "train.epochs=10", "model.channels=32", "model.bottleneck=16"]
-    subprocess.run([sys.executable, "-m", "frost", *words], check=True, capture_output=True,
-                   env={**os.environ, "OMP_NUM_THREADS": "1"})
-    book = [json.loads(line) for line in (folder / "logbook.jsonl").read_text().splitlines()]
-    accuracy = json.loads((folder / "origin.json").read_text())["validation_accuracy"]
-    return [statistics.fmean(line[name] for line in book[-17:]) for name in ("task", "relative", "anchoring")] + \
-        [accuracy[-1], accuracy[len(accuracy) // 2 - 1]]
-
-
 def main() -> None:
     """Take turns, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -97,19 +85,13 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as scratch:
         rates = turns(options.data, Path(scratch), cores)
-        ranking = {ranks: losses(ranks, Path(scratch) / ranks) for ranks in ("gathered", "local")}
     ratios = sorted(two / one for one, two in zip(rates["1"], rates["2"], strict=True))
     middle = {processes: statistics.median(values) for processes, values in rates.items()}
-    names = ["task", "relative", "anchoring", "validation accuracy at T", "validation accuracy at T/2"]
     result = {"command": "python benchmarks/second_process.py --data DIR", "cores": cores, "images_per_second": rates,
-              "ratio": statistics.median(ratios), "least": ratios[0], "largest": ratios[-1], "names": names,
-              "ranking": ranking}
+              "ratio": statistics.median(ratios), "least": ratios[0], "largest": ratios[-1]}
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(f"one process {middle['1']:.0f} images/s, two {middle['2']:.0f}: {result['ratio']:.2f} × in the median of "
           f"{TURNS} turns, {ratios[0]:.2f} to {ratios[-1]:.2f}")
-    for ranks, numbers in ranking.items():
-        print(f"{ranks:9} " + "  ".join(f"{name} {number:.4f}" for name, number in
-                                       zip(names, numbers, strict=True)))
 
 
 if __name__ == "__main__":

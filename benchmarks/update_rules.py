@@ -27,9 +27,9 @@ from frost.report.tables import percent, table
 LINEAR = ["model.score_sees=state", "halting.refit=0"]    # the paper's score, taught with the rest
 RULES: dict[str, list[str]] = {
     "residual": LINEAR,
-    "gated": [*LINEAR, "model.rule=gated"],
-    "contractive": [*LINEAR, "model.rule=contractive"],
-    "theorem": [*LINEAR, "model.rule=theorem"],
+    "gated": [*LINEAR, "model.update=gated"],
+    "contractive": [*LINEAR, "model.update=contractive"],
+    "theorem": [*LINEAR, "model.update=theorem"],
 }
 RECIPE = "the recipe digits"
 TRAININGS: dict[str, list[str]] = {

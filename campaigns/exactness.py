@@ -72,7 +72,7 @@ def poison(count: int, seed: int) -> int:
             value, rank = generator.choice(["nan", "inf", "-inf"]), generator.randrange(processes)
             is_control = number >= count
             what = (str(step), str(place), str(rank), value)
-            group = Group(words(out, "train.save_every=1"), processes, POISON, what,
+            group = Group(words(out, "runtime.save_every=1"), processes, POISON, what,
                           {"FROST_BLIND": "1"} if is_control else {})
             statuses = group.wait(120)
             last = newest(out / "checkpoints")
@@ -107,7 +107,7 @@ def resumes(seed: int) -> int:
                                  "model.heads=4", "model.depth=4")}
     with tempfile.TemporaryDirectory() as folder:
         for kind, processes, workers in product(kinds, (1, 2), (0, 2)):
-            settings = (*kinds[kind], f"train.workers={workers}", "train.save_every=1", "train.average=0.99")
+            settings = (*kinds[kind], f"runtime.workers={workers}", "runtime.save_every=1", "train.ema=0.99")
             whole = Path(folder) / f"whole-{kind}-{processes}-{workers}"
             Group(words(whole, *settings), processes).wait()
             half = 9 if processes == 1 else 5
@@ -150,7 +150,7 @@ snapshot._fill = lambda training, tensors: real(training, {name: tensor for name
 sys.exit(cli.main(sys.argv[1:]))
 """
     whole, out = folder / "whole-conv-1-0", folder / "forgetful"
-    settings = ("train.workers=0", "train.save_every=1", "train.average=0.99")
+    settings = ("runtime.workers=0", "runtime.save_every=1", "train.ema=0.99")
     group = Group(words(out, *settings), 1)
     wait_until(lambda: len(lines(out)) >= 4, group)
     group.send(signal.SIGTERM)

@@ -55,7 +55,7 @@ class Group:
 def words(out: Path, *settings: str, resume: bool = False) -> list[str]:
     """A short training of digits."""
     return ["train", "digits", "--out", str(out), *(["--resume"] if resume else []), "--set", "train.epochs=2",
-            "train.batch=128", f"train.timeout={TIMEOUT}", *settings]
+            "train.batch=128", f"runtime.timeout={TIMEOUT}", *settings]
 
 
 def lines(run: Path, name: str = "logbook.jsonl") -> list[dict[str, Any]]:

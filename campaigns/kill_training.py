@@ -50,8 +50,9 @@ sys.exit(cli.main(sys.argv[1:]))
 
 def command(out: Path, epochs: int, naive: bool = False) -> list[str]:
     """The words that start or continue a training of ours, or of the control."""
-    words = ["train", "digits", "--out", str(out), "--resume", "--set", f"train.epochs={epochs}", "train.save_every=2",
-             "train.average=0.99"]
+    words = ["train", "digits", "--out", str(out), "--resume", "--set", f"train.epochs={epochs}",
+             "runtime.save_every=2",
+             "train.ema=0.99"]
     return [sys.executable, "-c", NAIVE, *words] if naive else [sys.executable, "-m", "frost", *words]
 
 

@@ -65,7 +65,7 @@ TAIL = """
 - **Randomness is a function of (seed, epoch) and (seed, step)** over the whole batch, of which each process takes its
   part. Threads that read ahead and the number of interruptions change nothing. Bits are the same at the same number
   of processes and threads, not across them.
-- **A process waits for another `train.timeout` seconds** (300), then says that it is gone, with exit status 75;
+- **A process waits for another `runtime.timeout` seconds** (300), then says that it is gone, with exit status 75;
   `frost launch` ends all and goes on with `--resume`.
 - **The engine's rows do not know one another**: constant shape, kernels whose rounding does not depend on the row,
   free slots repeat one in use.

@@ -58,7 +58,7 @@ def signals(seed: int) -> int:
             for number, place in product((signal.SIGINT, signal.SIGTERM), ("step", "evaluation", "save")):
                 out, mark = Path(folder) / f"{processes}-{number}-{place}", Path(folder) / "mark"
                 mark.unlink(missing_ok=True)
-                settings = ("train.save_every=3",)
+                settings = ("runtime.save_every=3",)
                 group = Group(words(out, *settings), processes, SLOWLY,
                               environment={"FROST_PLACE": place, "FROST_MARK": str(mark)})
                 wait_until(mark.exists if place != "step" else lambda: len(lines(out)) >= 3, group)  # noqa: B023
@@ -98,11 +98,11 @@ def peers(count: int, seed: int) -> int:
     failures = tried = 0
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
-        Group(words(whole, "train.save_every=2"), 2).wait()
+        Group(words(whole, "runtime.save_every=2"), 2).wait()
         for kind in ("killed", "frozen"):
             for number in range(count):
                 out = Path(folder) / f"{kind}-{number}"
-                group = Group(words(out, "train.save_every=2"), 2)
+                group = Group(words(out, "runtime.save_every=2"), 2)
                 target = generator.randint(2, 10)
                 wait_until(lambda: len(lines(out)) >= target, group)  # noqa: B023
                 time.sleep(generator.uniform(0, 0.1))
@@ -119,7 +119,7 @@ def peers(count: int, seed: int) -> int:
                 seconds = time.monotonic() - started
                 group.members[victim].kill()
                 group.members[victim].communicate()
-                again = Group(words(out, "train.save_every=2", resume=True), 2)
+                again = Group(words(out, "runtime.save_every=2", resume=True), 2)
                 statuses = again.wait()
                 fault = []
                 if survivor.returncode != 75 or b"--resume" not in complaint:
@@ -133,7 +133,7 @@ def peers(count: int, seed: int) -> int:
                 if fault:
                     print(f"FAILURE {kind}: {'; '.join(fault)}")
         out = Path(folder) / "control"               # the control waits for half an hour, as PyTorch does
-        group = Group([*words(out), "train.timeout=1800"], 2)
+        group = Group([*words(out), "runtime.timeout=1800"], 2)
         wait_until(lambda: len(lines(out)) >= 3, group)
         group.members[1].send_signal(signal.SIGSTOP)
         time.sleep(TIMEOUT + 5)

@@ -11,7 +11,7 @@ import frost
 from frost.core.inputs import mapped, row
 from frost.halting.ranking import HaltingConfig
 from frost.runtime.reference import predict_slowly
-from frost.training.settings import TrainConfig
+from frost.training.settings import RuntimeConfig, TrainConfig
 
 EACH = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 OF_CLASSES = [name for name, kind in KINDS.items() if kind.model().task.gives == "classes"]
@@ -70,8 +70,8 @@ def test_a_block_that_looks_across_the_batch_is_found_out():
 @EACH
 def test_a_training_learns_and_goes_on_exactly(kind, tmp_path):
     batches = [kind.batch(8, seed) for seed in range(6)]
-    settings = {"config": TrainConfig(epochs=3, batch=8, learning_rate=1e-2, supervision="all", save_every=4,
-                                      precision="float32"), "is_shown": False}
+    settings = {"config": TrainConfig(epochs=3, batch=8, learning_rate=1e-2, supervision="all",
+                                      precision="float32"), "runtime": RuntimeConfig(save_every=4), "is_shown": False}
     straight = kind.model().train()
     first = frost.fit(copy.deepcopy(straight), batches, config=TrainConfig(
         epochs=1, batch=8, learning_rate=1e-5, precision="float32"), is_shown=False).last.task
@@ -132,9 +132,11 @@ def test_a_calibration_answers_every_budget(kind, tmp_path):
 def test_every_way_to_teach_a_score_works_with_every_head(kind, halting):
     model = kind.model().train()
     before = copy.deepcopy(model.head.score.state_dict())
-    config = TrainConfig(epochs=1, learning_rate=1e-2, supervision="all", random_depth=2, average=0.5,
-                         precision="float32", checkpointing=halting.rank_by == "gain")
-    frost.fit(model, [kind.batch(8, seed) for seed in range(4)], config=config, halting=halting, is_shown=False)
+    config = TrainConfig(epochs=1, learning_rate=1e-2, supervision="all", depth_schedule="random", min_depth=2, ema=0.5,
+                         precision="float32")
+    runtime = RuntimeConfig(checkpointing=halting.rank_by == "gain")
+    frost.fit(model, [kind.batch(8, seed) for seed in range(4)], config=config, halting=halting, runtime=runtime,
+              is_shown=False)
     assert any(not torch.equal(value, before[name]) for name, value in model.head.score.state_dict().items())
 
 

@@ -65,12 +65,12 @@ def test_describe_prints_the_agreed_keys(frost):
 
 
 def test_describe_shows_the_papers_figures_beside_the_papers_models_only(frost):
-    assert json.loads(frost("describe", "frost-vit-b16", "--json", "--set", "rule=gated").stdout)["paper"]
+    assert json.loads(frost("describe", "frost-vit-b16", "--json", "--set", "update=gated").stdout)["paper"]
     assert json.loads(frost("describe", "frost-vit-b16", "--json", "--set", "channels=384").stdout)["paper"] is None
 
 
 def test_describe_counts_a_control_that_starts_folded(frost):
-    done = frost("describe", "basic-ssm-vit-8px", "--json", "--set", "folded_start=true")
+    done = frost("describe", "basic-ssm-folded-vit-8px", "--json")
     assert json.loads(done.stdout)["depth"] == 8
 
 
@@ -133,13 +133,14 @@ MISTAKES = {
     "unknown field": (["describe", "frost-vit-b16", "--set", "model.hurt=0.2"], ["Did you mean 'hurst'?"]),
     "unknown group": (["demo", "--set", "trian.epochs=3"], ["Did you mean 'train'?"]),
     "depth 0": (["demo", "--set", "model.depth=0"], ["depth must be at least 1"]),
-    "H above 1": (["describe", "frost-vit-b16", "--set", "model.hurst=1.5"], ["hurst must lie in [0, 1]"]),
-    "H below 0": (["demo", "--set", "model.hurst=-0.5"], ["hurst must lie in [0, 1]"]),
+    "H above 1": (["describe", "frost-vit-b16", "--set", "model.hurst=1.5"],
+                  ["hurst must be at least 0 and at most 1"]),
+    "H below 0": (["demo", "--set", "model.hurst=-0.5"], ["hurst must be at least 0 and at most 1"]),
     "wrong channels": (["demo", "--set", "model.image_channels=3"], ["model.image_channels is 3, but addition has 2"]),
     "too few classes": (["demo", "digits", "--set", "model.classes=5"], ["model.classes is 5, but digits has 10"]),
     "no model": (["describe"], ["required: MODEL|RUN"]),
-    "absurd depth": (["describe", "frost-vit-b16", "--set", f"model.depth={10**14}"], ["at most 65536"]),
-    "absurd batch": (["demo", "--set", "train.batch=65537"], ["batch must be at most 65,536"]),
+    "absurd depth": (["describe", "frost-vit-b16", "--set", f"model.depth={10**14}"], ["at most 65,536"]),
+    "absurd batch": (["demo", "--set", "train.batch=65537"], ["batch must be at least 1 and at most 65,536"]),
     "negative seed of a bench": (["bench", "frost-vit-8px", "--seed", "-5"], ["--seed must be at least 0", "got -5"]),
     "huge seed of a bench": (["bench", "frost-vit-8px", "--seed", str(2**70)], ["--seed must be"]),
     "no rounds": (["bench", "frost-vit-8px", "--rounds", "0"], ["--rounds must be at least 1"]),
@@ -149,12 +150,16 @@ MISTAKES = {
     "neither model nor run": (["describe", "digit"], ["no model or run 'digit'", "Did you mean 'digits'?"]),
     "unknown option": (["evaluate", "digits", "--epochs", "3"], ["unrecognized arguments: --epochs 3"]),
     "unknown demo": (["demo", "sums"], ["invalid choice: 'sums'"]),
-    "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must not be negative"]),
-    "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be below"]),
+    "negative seed": (["demo", "--set", "train.seed=-1"], ["seed must be at least 0"]),
+    "huge seed": (["demo", "--set", f"train.seed={2**70}"], ["seed must be at least 0 and below"]),
     "another data set": (["demo", "--set", "data=cifar100"], ["data that come with the package"]),
     "heads that do not divide": (["describe", "frost-vit-8px", "--set", "model.heads=5"], ["multiple of heads"]),
-    "negative width": (["describe", "frost-vit-8px", "--set", "model.expansion=-1"], ["expansion must be positive"]),
-    "absurd size": (["describe", "frost-vit-8px", "--set", "model.channels=4000000000"], ["channels must lie between"]),
+    "negative width": (["describe", "frost-resnet-8px", "--set", "model.bottleneck=-1"],
+                       ["bottleneck must be at least 0"]),
+    "setting of another group": (["demo", "--set", "train.workers=2"], ["Did you mean 'runtime.workers'?"]),
+    "unknown recipe": (["recipes", "digit"], ["no recipe 'digit'", "Did you mean 'digits'?"]),
+    "absurd size": (["describe", "frost-vit-8px", "--set", "model.channels=4000000000"],
+                    ["channels must be at least 1 and at most 1,048,576"]),
     "nowhere to write": (["demo", "--out", "/dev/null/run"], ["cannot be made"]),
 }
 

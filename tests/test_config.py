@@ -4,8 +4,9 @@ from typing import Literal
 
 import pytest
 
-from frost.config import from_dict, override, to_dict
-from frost.recipes import RECIPES, RunConfig, recipe
+from frost.config import check_fields, from_dict, override, setting, settings_of, to_dict
+from frost.recipes import RECIPES, recipe
+from frost.training.settings import RunConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,8 @@ def test_a_dotted_path_reaches_its_field(assignment, expected):
 def test_the_order_of_assignments_does_not_matter():
     from frost.zoo.registry import SIZES
 
-    words = ["folded_start=true", "architecture=basic-ssm"]
-    assert override(SIZES["vit-8px"], words) == override(SIZES["vit-8px"], words[::-1])
+    words = ["stem=deep", "patch=4"]    # neither alone is possible
+    assert override(SIZES["resnet-8px"], words) == override(SIZES["resnet-8px"], words[::-1])
 
 
 def test_the_name_of_the_group_may_stand_before_a_path():
@@ -83,3 +84,57 @@ def test_wrong_stored_values_are_refused(values, message):
 def test_an_unknown_recipe_gets_a_suggestion():
     with pytest.raises(ValueError, match="Did you mean 'digits'"):
         recipe("digit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    share: float = setting(0.5, "a share", above=0, most=1)
+    count: int = setting(3, "how many", least=1, below=2_000)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"share": 0.0}, "share must be above 0 and at most 1, got 0.0; the default is 0.5"),
+    ({"share": 1.5}, "share must be above 0 and at most 1, got 1.5"),
+    ({"count": 0}, "count must be at least 1 and below 2,000, got 0; the default is 3"),
+    ({"count": 2_000}, "below 2,000, got 2000"), ({"count": 2.0}, "type int"), ({"share": float("nan")}, "finite")])
+def test_a_value_outside_its_limits_is_refused_with_the_limits(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Limited(**fields)
+
+
+@pytest.mark.parametrize("fields", [{"share": 1}, {"share": 1e-9}, {"count": 1}, {"count": 1_999}])
+def test_a_limit_itself_is_taken_where_it_belongs_to_the_range(fields):
+    name, value = next(iter(fields.items()))
+    assert getattr(Limited(**fields), name) == value
+
+
+def test_a_setting_of_another_group_is_suggested_with_its_group():
+    with pytest.raises(ValueError, match=r"RuntimeConfig has no field 'epochs'. Did you mean 'train.epochs'\?"):
+        override(recipe("digits"), ["runtime.epochs=3"])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_setting_says_in_one_line_what_it_is(name):
+    settings = list(settings_of(recipe(name)))
+    assert len(settings) == len({found.path for found in settings})
+    for found in settings:
+        assert 0 < len(found.help) <= 90, found
+        assert found.help == " ".join(found.help.split())
+
+
+def test_a_setting_is_listed_with_its_path_type_value_and_default():
+    listed = {setting.path: setting for setting in settings_of(recipe("digits"))}
+    depth, shift = listed["model.depth"], listed["train.augment.shift"]
+    assert (depth.type, depth.value, depth.default) == ("whole number", 8, 16)
+    assert (shift.type, shift.value, shift.default) == ("whole number", 1, 0)
+    assert listed["train.supervision"].type == "last, all"
+    assert listed["recipe"].default is None
+
+
+def test_what_is_listed_can_be_set():
+    config = recipe("cifar100-cpu")
+    words = [f"{setting.path}={str(setting.value).lower()}" for setting in settings_of(config)]
+    assert override(recipe("cifar100-cpu"), words) == config

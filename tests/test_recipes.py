@@ -8,7 +8,8 @@ import torch
 from frost.config import from_dict, override, to_dict
 from frost.data.catalogue import FACTS
 from frost.evaluation.complexity import measure
-from frost.recipes import RECIPES, RunConfig, recipe
+from frost.recipes import RECIPES, recipe
+from frost.training.settings import RunConfig
 from frost.zoo.registry import ARCHITECTURES, DIMENSIONS, build
 
 
@@ -41,7 +42,7 @@ def test_the_papers_recipes_train_as_the_paper_says():
         config = recipe(name)
         assert config.halting.rank_by == "loss"
         assert config.train.supervision == "last"
-        assert config.train.least_depth == 0
+        assert config.train.depth_schedule == "full"
         assert config.model.depth == (12 if "vit" in name else 16)
         assert not config.model.leaky
     for name in ("digits", "fashion-mnist", "cifar100-short", "cifar100-cpu"):
@@ -59,6 +60,8 @@ def test_the_shipped_model_is_small_and_most_of_its_work_is_refinement():
 
 def test_gain_cannot_be_ranked_after_one_step():
     config = recipe("digits")
-    for name in ("random_depth", "growing_depth"):
-        with pytest.raises(ValueError, match=name):
-            replace(config, train=replace(config.train, **{name: 1}))
+    for schedule in ("random", "growing"):
+        with pytest.raises(ValueError, match=r"rank_by=gain .* must be at least 2"):
+            replace(config, train=replace(config.train, depth_schedule=schedule, min_depth=1))
+    ranked_by_loss = replace(config, halting=replace(config.halting, rank_by="loss"))
+    assert replace(ranked_by_loss, train=replace(config.train, depth_schedule="random", min_depth=1)).train.min_depth

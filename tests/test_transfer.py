@@ -35,7 +35,7 @@ def test_a_run_without_its_weights_is_its_architecture():
 @pytest.mark.parametrize(("arguments", "sentence"), [
     ({"name": "frost-vitb16"}, "Did you mean 'frost-vit-b16'"), ({"name": "digit"}, "Did you mean 'digits'"),
     ({"name": "frost-vit-b16", "pretrained": True}, "an architecture without weights"),
-    ({"name": "digits", "classes": 1}, "classes must lie between 2")])
+    ({"name": "digits", "classes": 1}, "classes must be at least 2")])
 def test_what_cannot_be_made_is_refused(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         frost.create(**arguments)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
     from frost.training.fit import fit
-    from frost.training.settings import TrainConfig
+    from frost.training.settings import RuntimeConfig, TrainConfig
     from frost.transfer import create
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "HaltingConfig",
     "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
-    "Regressor", "Request", "Result", "Rule", "Run", "State", "TrainConfig", "Trajectory", "Vanilla", "branch",
-    "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load", "named",
-    "save", "squared_error", "stop_when", "within",
+    "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla",
+    "branch", "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load",
+    "named", "save", "squared_error", "stop_when", "within",
 ]
 
 _ROOMS = {
@@ -56,7 +56,7 @@ _ROOMS = {
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),
-    "frost.training.settings": ("TrainConfig",),
+    "frost.training.settings": ("RuntimeConfig", "TrainConfig"),
     "frost.transfer": ("create",),
     "frost.evaluation.calibrating": ("calibrate",),
     "frost.evaluation.halting_table": ("evaluate",),

@@ -29,6 +29,7 @@ from frost.core.inputs import Signature
 from frost.core.precision import Device, resolve_device
 from frost.core.trajectory import IterativeModel
 from frost.halting.calibration import Calibration
+from frost.legacy import modern_model
 from frost.weights import built_for, check_header, load_weights
 from frost.zoo.registry import ModelConfig
 
@@ -207,6 +208,7 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
     if model is None:
         if not isinstance(config.get("model"), dict):
             raise ValueError(f"{path} was saved from a model of your own; pass it: frost.load(path, model=…).")
+        config["model"] = modern_model(config["model"])
         model = built_for(path / WEIGHTS, from_dict(ModelConfig, config["model"], "model"))
     check_header(path / WEIGHTS)
     load_weights(path / WEIGHTS, model)

@@ -48,7 +48,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 VERBS = {    # in the order of the help; each is a file of `frost.commands`, imported when it is asked for
     "demo": "the whole story on data that comes with the package",
-    "recipes": "named runs, one line each",
+    "recipes": "named runs, one line each; or every setting of one",
     "train": "train a recipe's model, or go on with it",
     "launch": "train with several processes, and go on when one of them dies",
     "calibrate": "gather a stopping rule's scores on held-out images, and keep them in the run",

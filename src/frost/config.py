@@ -1,6 +1,6 @@
-"""Dataclass ⇄ dict, and dotted overrides such as `model.depth=12`.
+"""Dataclass ⇄ dict, dotted overrides such as `model.depth=12`, and what a field says of itself.
 
-Knows nothing of any particular configuration: fields and their types are read from the dataclass itself.
+Knows nothing of any particular configuration: fields, types, limits and help are read from the dataclass itself.
 """
 
 from __future__ import annotations
@@ -8,12 +8,48 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import operator
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 Config = TypeVar("Config")
+WORDS: dict[Any, str] = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+
+
+class Setting(NamedTuple):
+    """One field of a configuration, as the command line shows it."""
+
+    path: str        # such as model.depth
+    type: str        # in words; of a choice, what can be chosen
+    value: Any
+    default: Any     # None where a value must be given
+    help: str
+
+
+def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None,
+            above: float | None = None, below: float | None = None) -> Any:
+    """A field with a default, one line of help and limits: least ≤ value ≤ most, above < value < below."""
+    return dataclasses.field(default=default, metadata=described(help, least=least, most=most, above=above,
+                                                                 below=below))
+
+
+def described(help: str, **limits: float | None) -> dict[str, Any]:
+    """Metadata of a field without a default: `field(metadata=described("…"))`."""
+    return {"help": help, **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+def settings_of(config: Any, where: str = "") -> Iterator[Setting]:
+    """Every field of a configuration, those of its groups included, in order."""
+    hints = fields_of(type(config))
+    for field in dataclasses.fields(config):
+        path, value = f"{where}.{field.name}" if where else field.name, getattr(config, field.name)
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from settings_of(value, path)
+        else:
+            default = None if field.default is dataclasses.MISSING else field.default
+            yield Setting(path, _in_words(hints[field.name]), value, default, field.metadata.get("help", ""))
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -35,22 +71,13 @@ def fields_of(kind: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") -> Config:
-    """Build `kind` from plain values; an unknown field or a value of the wrong type is a ValueError.
-
-    A field that `kind` had once and names in `RETIRED` is passed over where it has the value that meant nothing.
-    """
+    """Build `kind` from plain values; an unknown field or a value of the wrong type is a ValueError."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{where or kind.__name__}: expected an object of fields, got {values!r}.")
     hints = fields_of(kind)
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         path = f"{where}.{name}" if where else name
-        retired = getattr(kind, "RETIRED", {})
-        if name in retired:
-            if value != retired[name]:
-                raise ValueError(f"{path} is {value!r}, and this version no longer has that setting; use the version "
-                                 "that wrote it.")
-            continue
         if name not in hints:
             raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
         hint: Any = hints[name]
@@ -60,10 +87,23 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], where: str = "") ->
 
 
 def check_fields(config: Any) -> None:
-    """Refuse a field whose value is not of its declared type or choice; for `__post_init__`."""
-    for name, hint in fields_of(type(config)).items():
-        if not dataclasses.is_dataclass(hint):
-            _checked(getattr(config, name), hint, name)
+    """Refuse a field whose value is not of its type or choice, or outside its limits; for `__post_init__`."""
+    hints = fields_of(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if not dataclasses.is_dataclass(hints[field.name]):
+            _checked(value, hints[field.name], field.name)
+            _check_limits(field, value)
+
+
+def _check_limits(field: Any, value: Any) -> None:
+    """Refuse a number outside the limits of its `setting`."""
+    limits = (("least", "at least", operator.ge), ("above", "above", operator.gt), ("most", "at most", operator.le),
+              ("below", "below", operator.lt))
+    known = [(words, field.metadata[name], holds) for name, words, holds in limits if name in field.metadata]
+    if not all(holds(value, limit) for _, limit, holds in known):
+        bounds = " and ".join(f"{words} {limit:,}" for words, limit, _ in known)
+        raise ValueError(f"{field.name} must be {bounds}, got {value}; the default is {field.default}.")
 
 
 def override(config: Config, assignments: Iterable[str], where: str = "") -> Config:
@@ -80,16 +120,28 @@ def override(config: Config, assignments: Iterable[str], where: str = "") -> Con
         if not equals or not path:
             raise ValueError(f"--set takes path=value, for instance model.depth=12; got '{assignment}'.")
         inside = path.removeprefix(f"{where}.") if where else path
+        _check_path(config, inside.split("."), path)
         _assign(type(config), values, inside.split("."), text, path)
     return from_dict(type(config), values, where)
 
 
+def _check_path(config: Any, names: list[str], path: str) -> None:
+    """Refuse a name that its group does not have; one that another group has is what is suggested."""
+    kind: Any = type(config)
+    for name in names:
+        hints = fields_of(kind)
+        if name not in hints:
+            others = [other.path for other in settings_of(config) if other.path.split(".")[-1] == name]
+            hint = f"Did you mean '{others[0]}'?" if others else suggest(name, hints)
+            raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {hint}")
+        if not dataclasses.is_dataclass(hints[name]):
+            return
+        kind = hints[name]
+
+
 def _assign(kind: Any, values: dict[str, Any], names: list[str], text: str, path: str) -> None:
-    hints = fields_of(kind)
     name, rest = names[0], names[1:]
-    if name not in hints:
-        raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {suggest(name, hints)}")
-    hint = hints[name]
+    hint = fields_of(kind)[name]
     if dataclasses.is_dataclass(hint):
         if not rest:
             inside = ", ".join(fields_of(hint))
@@ -109,6 +161,16 @@ def _built(kind: type[Config], arguments: dict[str, Any], where: str) -> Config:
     except ValueError as error:
         prefix = f"{where}: " if where and not str(error).startswith(where) else ""
         raise ValueError(f"{prefix}{error}") from error
+
+
+def _in_words(hint: Any) -> str:
+    """What a field takes, for a person."""
+    options = typing.get_args(hint)
+    if typing.get_origin(hint) is typing.Literal:
+        return ", ".join(map(str, options))
+    if type(None) in options:
+        return f"{_in_words(next(option for option in options if option is not type(None)))} or none"
+    return WORDS.get(hint, str(hint))
 
 
 def _parsed(text: str, hint: Any, path: str) -> Any:

@@ -8,55 +8,13 @@ ours rank by the gain that is left, and supervise every step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
 from frost.config import suggest
 from frost.data.augment import Augmentation
-from frost.data.catalogue import PROBLEMS
 from frost.halting.ranking import HaltingConfig
-from frost.training.settings import TrainConfig
-from frost.zoo.registry import SIZES, ModelConfig
-
-Name = Literal["addition", "mazes", "digits", "fashion-mnist", "cifar100-short", "cifar100-cpu", "cifar100",
-               "imagenet100-resnet50", "imagenet100-vit-b16"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
-    """Everything that decides a run: `--set data=…`, `--set model.…`, `--set halting.…`, `--set train.…`."""
-
-    recipe: Name
-    data: Literal["addition", "mazes", "digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "imagenet100",
-                  "folder"]
-    model: ModelConfig
-    halting: HaltingConfig = field(default_factory=HaltingConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-
-    def __post_init__(self) -> None:
-        if self.data in PROBLEMS and self.train.augment != Augmentation():
-            raise ValueError(f"train.augment changes images and not answers at each position, so {self.data} cannot be "
-                             "augmented; leave its fields as they are.")
-        least, depth = self.train.least_depth, self.model.depth
-        field_name = "train.growing_depth" if self.train.growing_depth else "train.random_depth"
-        if least > depth:
-            raise ValueError(f"{field_name} must be at most model.depth, which is {depth}; got {least}.")
-        if least and self.halting.calibrate == "last-epoch":
-            raise ValueError(f"{field_name} gives images different numbers of scores; halting.calibrate must be "
-                             "held-out then, got last-epoch.")
-        if self.halting.objective != "rank" and self.halting.calibrate == "last-epoch":
-            raise ValueError(f"halting.objective={self.halting.objective} is calibrated on held-out images; "
-                             "halting.calibrate must be held-out then, got last-epoch.")
-        rank_by = self.halting.rank_by
-        if (rank_by != "loss" or self.halting.refit) and depth < 2:
-            raise ValueError(f"halting.rank_by={rank_by} compares a step with the last one and needs model.depth of at "
-                             f"least 2, got {depth}.")
-        if rank_by != "loss" and least == 1:
-            raise ValueError(f"{field_name} must be 0 or at least 2 where halting.rank_by is {rank_by}, which "
-                             "compares a step with the last one; got 1.")
-        if self.halting.refit and self.halting.calibrate == "last-epoch":
-            raise ValueError("halting.refit teaches the score after the last epoch; halting.calibrate must be held-out "
-                             "then, got last-epoch. Or set halting.refit=0.")
+from frost.training.settings import RunConfig, RuntimeConfig, TrainConfig
+from frost.zoo.registry import SIZES
 
 
 def addition() -> RunConfig:
@@ -67,10 +25,10 @@ def addition() -> RunConfig:
     """
     return RunConfig(
         recipe="addition", data="addition",
-        model=replace(SIZES["line"], image_size=64, image_channels=2, depth=20, channels=48, rule="gated"),
+        model=replace(SIZES["line"], image_size=64, image_channels=2, depth=20, channels=48, update="gated"),
         halting=HaltingConfig(rank_by="gain", stop_gradient=True, refit=4_000),
-        train=TrainConfig(epochs=3, batch=128, learning_rate=6e-3, supervision="all", random_depth=10,
-                          precision="float32"),
+        train=TrainConfig(epochs=3, batch=128, learning_rate=6e-3, supervision="all",
+                          depth_schedule="random", min_depth=10, precision="float32"),
     )
 
 
@@ -82,10 +40,10 @@ def mazes() -> RunConfig:
     """
     return RunConfig(
         recipe="mazes", data="mazes",
-        model=replace(SIZES["grid"], image_size=9, image_channels=6, depth=24, channels=32, rule="gated"),
+        model=replace(SIZES["grid"], image_size=9, image_channels=6, depth=24, channels=32, update="gated"),
         halting=HaltingConfig(rank_by="gain", stop_gradient=True, refit=4_000),
-        train=TrainConfig(epochs=12, batch=64, learning_rate=4e-3, supervision="all", random_depth=12,
-                          average=0.998, precision="float32"),
+        train=TrainConfig(epochs=12, batch=64, learning_rate=4e-3, supervision="all",
+                          depth_schedule="random", min_depth=12, ema=0.998, precision="float32"),
     )
 
 
@@ -114,7 +72,7 @@ def fashion_mnist() -> RunConfig:
         recipe="fashion-mnist", data="fashion-mnist",
         model=replace(SIZES["resnet-8px"], image_size=28, channels=96, bottleneck=48, patch=4),
         halting=HaltingConfig(rank_by="gain"),
-        train=TrainConfig(epochs=15, batch=128, learning_rate=4e-3, supervision="all", average=0.998,
+        train=TrainConfig(epochs=15, batch=128, learning_rate=4e-3, supervision="all", ema=0.998,
                           augment=Augmentation(shift=2, flip=True)),
     )
 
@@ -128,7 +86,7 @@ def cifar100() -> RunConfig:
     return RunConfig(
         recipe="cifar100", data="cifar100",
         model=replace(SIZES["resnet-32px"], depth=16, channels=256, bottleneck=64),
-        train=TrainConfig(epochs=200, batch=128, learning_rate=2e-3, label_smoothing=0.1, average=0.9995,
+        train=TrainConfig(epochs=200, batch=128, learning_rate=2e-3, label_smoothing=0.1, ema=0.9995,
                           augment=Augmentation(shift=4, flip=True)),
     )
 
@@ -141,8 +99,9 @@ def imagenet100_resnet50() -> RunConfig:
     return RunConfig(
         recipe="imagenet100-resnet50", data="imagenet100",
         model=SIZES["resnet50"],
-        train=TrainConfig(epochs=100, batch=128, learning_rate=2e-3, label_smoothing=0.1, average=0.9995,
-                          checkpointing=True, augment=Augmentation(shift=16, flip=True)),
+        train=TrainConfig(epochs=100, batch=128, learning_rate=2e-3, label_smoothing=0.1, ema=0.9995,
+                          augment=Augmentation(shift=16, flip=True)),
+        runtime=RuntimeConfig(checkpointing=True),
     )
 
 
@@ -155,9 +114,9 @@ def imagenet100_vit_b16() -> RunConfig:
     return RunConfig(
         recipe="imagenet100-vit-b16", data="imagenet100",
         model=SIZES["vit-b16"],
-        train=TrainConfig(epochs=300, batch=128, learning_rate=1e-3, label_smoothing=0.1, average=0.9998,
-                          checkpointing=True,
+        train=TrainConfig(epochs=300, batch=128, learning_rate=1e-3, label_smoothing=0.1, ema=0.9998,
                           augment=Augmentation(shift=16, flip=True, rand_augment=2, erase=0.25, mix="cutmix")),
+        runtime=RuntimeConfig(checkpointing=True),
     )
 
 
@@ -169,13 +128,13 @@ def cifar100_cpu() -> RunConfig:
     """
     return RunConfig(
         recipe="cifar100-cpu", data="cifar100",
-        model=replace(SIZES["resnet-32px"], depth=3, channels=128, bottleneck=0, patch=4, deep_stem=True, leaky=True,
-                      rectify=True, standardise=True, standardise_weights=True, score_sees="output"),
+        model=replace(SIZES["resnet-32px"], depth=3, channels=128, bottleneck=0, patch=4, backbone="resnet-ws",
+                      stem="deep", leaky=True, score_sees="output"),
         halting=HaltingConfig(rank_by="gain", stop_gradient=True, refit=20_000),
         train=TrainConfig(epochs=80, batch=64, optimizer="muon", learning_rate=2e-3, warmup=0.05, label_smoothing=0.1,
-                          supervision="all", growing_depth=2, average=0.999,
-                          augment=Augmentation(shift=4, flip=True, mix="mixup"), precision="float32",
-                          validate_every=4),
+                          supervision="all", depth_schedule="growing", min_depth=2, ema=0.999,
+                          augment=Augmentation(shift=4, flip=True, mix="mixup"), precision="float32"),
+        runtime=RuntimeConfig(validate_every=4),
     )
 
 
@@ -187,11 +146,10 @@ def cifar100_short() -> RunConfig:
     return RunConfig(
         recipe="cifar100-short", data="cifar100",
         model=replace(SIZES["resnet-32px"], depth=8, scale_init=0.2, channels=256, bottleneck=64, patch=4,
-                      light_stem=True, leaky=True, rectify=True, standardise=True, standardise_weights=True,
-                      score_sees="output"),
+                      backbone="resnet-ws", stem="light", leaky=True, score_sees="output"),
         halting=HaltingConfig(rank_by="gain", relative_weight=0.35, anchoring_weight=0.15, refit=20_000),
         train=TrainConfig(epochs=2, batch=64, learning_rate=2e-3, warmup=0.05, label_smoothing=0.05,
-                          supervision="all", average=0.998, augment=Augmentation(shift=4, flip=True)),
+                          supervision="all", ema=0.998, augment=Augmentation(shift=4, flip=True)),
     )
 
 

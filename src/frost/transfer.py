@@ -13,7 +13,7 @@ from frost.config import from_dict, suggest
 from frost.core.trajectory import IterativeModel
 from frost.zoo.registry import ModelConfig, build, named, names
 
-FREE = {"depth", "scale_init", "folded_start", "classes"}    # may differ: no other weight's meaning depends on them
+FREE = {"depth", "scale_init", "classes"}    # may differ: no other weight's meaning depends on them
 HEAD = ("head.readout.", "head.feedthrough.", "head.score.")    # what a number of classes decides, or is taught by them
 
 
@@ -51,6 +51,8 @@ def fill(model: IterativeModel, source: Path | str) -> IterativeModel:
     theirs, ours = from_dict(ModelConfig, stored.config["model"], "model"), model.zoo_config
     assert isinstance(ours, ModelConfig)
     free = FREE - {"depth"} if ours.architecture == "vanilla" else FREE    # there a step has weights of its own
+    if ours.architecture.startswith("basic-ssm") and theirs.architecture.startswith("basic-ssm"):
+        free = free | {"architecture"}    # how it starts does not matter: the weights are the run's
     for name in (field.name for field in fields(ours) if field.name not in free):
         if getattr(theirs, name) != getattr(ours, name):
             raise ValueError(f"--from {source} is another model: its model.{name} is {getattr(theirs, name)}, here it "

@@ -101,7 +101,7 @@ def test_every_rule_has_its_table(rule, tmp_path):
     from frost.config import override
     from frost.recipes import recipe
 
-    config = override(recipe("digits"), [*QUICK[1:], "train.epochs=1", f"model.rule={rule}"])
+    config = override(recipe("digits"), [*QUICK[1:], "train.epochs=1", f"model.update={rule}"])
     result = run_demo(config, tmp_path / "run")
     assert [row.quantile for row in result.rows] == [i / 8 for i in range(1, 9)]
     assert (result.lipschitz is None) == (rule == "gated")

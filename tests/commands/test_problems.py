@@ -19,7 +19,7 @@ from frost.recipes import recipe
 from frost.training.run import train
 from frost.zoo.registry import SIZES, build
 
-SMALL = ["model.depth=4", "model.channels=12", "train.epochs=1", "train.random_depth=2", "train.batch=512",
+SMALL = ["model.depth=4", "model.channels=12", "train.epochs=1", "train.min_depth=2", "train.batch=512",
          "halting.refit=256"]
 
 
@@ -117,8 +117,8 @@ def test_problems_are_not_augmented_as_images_are(change):
 
 
 def test_the_demo_of_problems_refuses_what_has_no_table(tmp_path):
-    config = override(recipe("addition"), [*SMALL, "halting.calibrate=last-epoch", "train.random_depth=0",
-                                           "halting.refit=0"])
+    config = override(recipe("addition"), [*SMALL, "halting.calibrate=last-epoch", "train.depth_schedule=full",
+                                           "train.min_depth=0", "halting.refit=0"])
     with pytest.raises(ValueError, match="must be held-out"):
         run_demo(config, tmp_path / "run")
 
@@ -126,7 +126,7 @@ def test_the_demo_of_problems_refuses_what_has_no_table(tmp_path):
 @pytest.mark.parametrize("rule", ["contractive", "theorem"])
 def test_a_local_rule_has_no_bounded_form(rule):
     with pytest.raises(ValueError, match="bounded transition"):
-        override(recipe("addition"), [f"model.rule={rule}"])
+        override(recipe("addition"), [f"model.update={rule}"])
 
 
 def test_a_model_of_other_dimensions_is_refused(tmp_path):

@@ -23,8 +23,8 @@ from frost.recipes import recipe
 from frost.training.logging import read_logbook
 from frost.training.runfolder import begin, may_begin
 
-LONGER = ("train.epochs=12", "train.save_every=2")
-SMALL = ("--set", "train.epochs=2", "train.batch=256", "train.average=0.9", "model.depth=3", "model.channels=16",
+LONGER = ("train.epochs=12", "runtime.save_every=2")
+SMALL = ("--set", "train.epochs=2", "train.batch=256", "train.ema=0.9", "model.depth=3", "model.channels=16",
          "model.bottleneck=8")
 
 
@@ -85,7 +85,7 @@ def test_a_training_leaves_a_run_with_logbook_calibration_and_origin(tmp_path, c
 
 def test_the_kept_weights_are_the_averaged_ones(tmp_path):
     run("train", "digits", "--out", tmp_path / "mean", *SMALL)
-    run("train", "digits", "--out", tmp_path / "last", *SMALL, "train.average=0")
+    run("train", "digits", "--out", tmp_path / "last", *SMALL, "train.ema=0")
     assert weights_hash(load(tmp_path / "mean").model) != weights_hash(load(tmp_path / "last").model)
     mean, last = (read_logbook(tmp_path / name / "logbook.jsonl") for name in ("mean", "last"))
     assert [entry["loss"] for entry in mean] == [entry["loss"] for entry in last]    # averaging does not touch training
@@ -219,7 +219,7 @@ def steps_before_stop(words, monkeypatch, looks):
 @pytest.mark.parametrize("extra", [(), ("halting.refit=0", "halting.calibrate=last-epoch")])
 def test_stopped_anywhere_it_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, extra):
     """In a step, inside a validation, after the last step, in the calibration: every place that looks for a request."""
-    words = ("train", "digits", "--resume", *SMALL, "train.save_every=3", *extra)
+    words = ("train", "digits", "--resume", *SMALL, "runtime.save_every=3", *extra)
     assert run(*words, "--out", tmp_path / "whole") == 0
     for looks in range(1, 40):
         out = tmp_path / f"stopped-{looks}"
@@ -313,7 +313,7 @@ def test_a_folder_that_only_a_killed_process_has_touched_is_as_good_as_empty(tmp
 
 
 def test_final_weights_without_a_manifest_are_warned_about_and_the_checkpoint_is_read(tmp_path):
-    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "train.save_every=1") == 0
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, "runtime.save_every=1") == 0
     (tmp_path / "r" / "MANIFEST.json").unlink()
     with pytest.warns(UserWarning, match="has no MANIFEST.json"):
         found = load(tmp_path / "r")
@@ -353,10 +353,10 @@ def test_without_tensorboard_nothing_is_begun(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("setting", "sentence"), [
-    ("train.random_depth=9", "at most model.depth"), ("train.device=cuda", "no such GPU"),
-    ("train.random_depth=1", "rank_by"), ("model.depth=1", "at least 2")])
+    ("train.depth_schedule=random train.min_depth=9", "at most model.depth"), ("runtime.device=cuda", "no such GPU"),
+    ("train.depth_schedule=random train.min_depth=1", "rank_by"), ("model.depth=1", "at least 2")])
 def test_settings_that_cannot_work_are_refused_before_anything_is_written(tmp_path, capsys, setting, sentence):
-    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, setting) == 2
+    assert run("train", "digits", "--out", tmp_path / "r", *SMALL, *setting.split()) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
 
@@ -379,7 +379,7 @@ def test_a_place_that_cannot_be_written_is_reported_with_what_to_do(tmp_path, mo
 def test_how_a_run_is_worked_on_may_change_when_it_goes_on(tmp_path, setting):
     out, before = tmp_path / "r", to_dict(override(recipe("digits"), SMALL[1:]))
     begin(out_made(out), before, (), load_digits())
-    now = to_dict(override(recipe("digits"), [*SMALL[1:], f"train.{setting}"]))
+    now = to_dict(override(recipe("digits"), [*SMALL[1:], f"runtime.{setting}"]))
     assert now != before
     assert may_begin(out, now, resume=True)
     other = to_dict(override(recipe("digits"), [*SMALL[1:], "train.learning_rate=0.5"]))
@@ -398,7 +398,7 @@ def test_a_stopped_run_goes_on_with_other_workers_to_the_same_end(tmp_path, monk
     with monkeypatch.context() as patched:
         Interrupting(patched, 3)
         assert run(*words, "--out", tmp_path / "r") == 130
-    assert run(*words, "train.workers=1", "train.save_every=2", "--out", tmp_path / "r") == 0
+    assert run(*words, "runtime.workers=1", "runtime.save_every=2", "--out", tmp_path / "r") == 0
     assert_same(tmp_path / "r", tmp_path / "whole")
 
 

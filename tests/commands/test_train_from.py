@@ -10,9 +10,10 @@ import torch
 from frost.checkpoint import load, weights_hash
 from frost.cli import main
 from frost.config import from_dict
-from frost.recipes import RunConfig, recipe
+from frost.recipes import recipe
 from frost.training.distributed import SINGLE
 from frost.training.run import first_model
+from frost.training.settings import RunConfig
 
 SMALL = ("--set", "train.epochs=1", "train.batch=256", "model.depth=3", "model.channels=16", "model.bottleneck=8",
          "halting.refit=0")
@@ -60,7 +61,7 @@ def stopped_then_gone_on(words, monkeypatch):
 
 
 def test_it_goes_on_as_if_it_had_not_been_stopped(tmp_path, first, monkeypatch):
-    words = ("train", "digits", "--from", first, *SMALL, "train.save_every=1")
+    words = ("train", "digits", "--from", first, *SMALL, "runtime.save_every=1")
     assert run(*words, "--out", tmp_path / "whole") == 0
     assert stopped_then_gone_on((*words, "--out", tmp_path / "r"), monkeypatch)() == 0
     assert weights_hash(load(tmp_path / "r").model) == weights_hash(load(tmp_path / "whole").model)
@@ -68,7 +69,7 @@ def test_it_goes_on_as_if_it_had_not_been_stopped(tmp_path, first, monkeypatch):
 
 def test_going_on_from_other_weights_is_refused(tmp_path, first, capsys, monkeypatch):
     assert run("train", "digits", "--out", tmp_path / "other", *SMALL, "train.seed=7") == 0
-    words = ("train", "digits", "--out", tmp_path / "r", *SMALL, "train.save_every=1")
+    words = ("train", "digits", "--out", tmp_path / "r", *SMALL, "runtime.save_every=1")
     go_on = stopped_then_gone_on((*words[:4], "--from", first, *words[4:]), monkeypatch)
     for source in ((), ("--from", tmp_path / "other")):
         capsys.readouterr()

@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence_at_the_first_batch(name):
     (lambda: frost.Frost(nn.Identity(), nn.Identity(), frost.Classifier(8, 2), depth=4, config=FrostConfig(depth=8)),
      "depth=4 and config.depth=8 differ"),
     (lambda: frost.Frost(nn.Identity(), nn.Identity(), frost.Classifier(8, 2), update="gated",
-                         config=FrostConfig(depth=8)), "update=gated and config.rule=residual differ"),
+                         config=FrostConfig(depth=8)), "update=gated and config.update=residual differ"),
     (lambda: frost.Frost(lambda x: x, nn.Identity(), frost.Classifier(8, 2)), r"stem must be a torch\.nn\.Module"),
     (lambda: frost.Frost(nn.Identity(), lambda x: x, frost.Classifier(8, 2)), r"transition must be a torch\.nn"),
     (lambda: frost.Frost(nn.Identity(), nn.Linear(8, 4), frost.Classifier(8, 2)), "must keep the state's shape"),
@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_refused_at_construction(make, sentence):
 
 def test_positional_and_short_forms_make_the_same_model():
     torch.manual_seed(0)
-    long = frost.Frost(nn.Linear(6, 8), nn.Tanh(), frost.Classifier(8, 3), config=FrostConfig(depth=5, rule="gated"))
+    long = frost.Frost(nn.Linear(6, 8), nn.Tanh(), frost.Classifier(8, 3), config=FrostConfig(depth=5, update="gated"))
     short = frost.Frost(stem=nn.Linear(6, 8), transition=nn.Tanh(), channels=8, classes=3, depth=5, update="gated")
     short.load_state_dict(long.state_dict())
     assert torch.equal(short(X).outputs, long(X).outputs)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from frost.data import augment
 from frost.data.augment import Augmentation, augmented, check_kornia, mixed, random_flip
 
 IMAGES = torch.rand(12, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -38,10 +39,10 @@ def test_cutmix_takes_a_rectangle_and_its_share_is_the_pixels_that_stayed(seed):
 
 
 @pytest.mark.parametrize("how", [
-    Augmentation(shift=2, flip=True), Augmentation(mix="mixup", mix_share=1.0),
-    Augmentation(mix="cutmix", mix_share=1.0),
+    Augmentation(shift=2, flip=True), Augmentation(mix="mixup"), Augmentation(mix="cutmix"),
     Augmentation(rand_augment=2, erase=0.5)])
-def test_the_same_seed_gives_the_same_batch_whatever_else_is_drawn(how):
+def test_the_same_seed_gives_the_same_batch_whatever_else_is_drawn(how, monkeypatch):
+    monkeypatch.setattr(augment, "MIXED_SHARE", 1.0)
     one, labels_one = augmented(IMAGES, LABELS, how, seeded())
     torch.manual_seed(5)
     torch.rand(3)
@@ -56,12 +57,10 @@ def test_the_same_seed_gives_the_same_batch_whatever_else_is_drawn(how):
     assert not torch.equal(one, other)
 
 
-def test_only_the_stated_share_of_batches_is_mixed():
-    how = Augmentation(mix="mixup", mix_share=0.25)
+def test_half_of_the_batches_are_mixed():
+    how = Augmentation(mix="mixup")
     count = sum(augmented(IMAGES, LABELS, how, seeded(seed))[1] is not None for seed in range(400))
-    assert 70 <= count <= 130       # 100 expected, deviation 8.7
-    never = Augmentation(mix="mixup", mix_share=0.0)
-    assert all(augmented(IMAGES, LABELS, never, seeded(seed))[1] is None for seed in range(50))
+    assert 165 <= count <= 235       # 200 expected, deviation 10
 
 
 def test_nothing_asked_for_changes_nothing():
@@ -70,8 +69,8 @@ def test_nothing_asked_for_changes_nothing():
     assert labels is None
 
 
-@pytest.mark.parametrize("fields", [{"shift": -1}, {"mix": "blend"}, {"erase": 1.5}, {"mix_share": -0.1},
-                                    {"rand_augment": 9}, {"rand_magnitude": 0}])
+@pytest.mark.parametrize("fields", [{"shift": -1}, {"mix": "blend"}, {"erase": 1.5}, {"erase": -0.1},
+                                    {"rand_augment": 9}, {"flip": 2}])
 def test_settings_out_of_range_are_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         Augmentation(**fields)

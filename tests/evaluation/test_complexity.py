@@ -38,7 +38,7 @@ def test_full_depth_is_once_and_every_step(name):
 def test_a_bounded_step_by_arithmetic(rule):
     # one 3×3 convolution of 48 channels on 8×8 pixels, and C; the factors of the bound cost nothing at inference
     step = 2 * 64 * 9 * 48 * 48 + 2 * 48 * 10
-    ours = measured(replace(SIZES["resnet-8px"], rule=rule))
+    ours = measured(replace(SIZES["resnet-8px"], update=rule))
     assert ours.flops_per_step == step
     assert ours.flops_full_depth == ours.flops_once + 8 * step
 
@@ -67,7 +67,7 @@ def test_a_residual_step_costs_what_a_recurrent_step_costs(size):
 
 
 def test_a_gated_vit_step_costs_little_more():
-    gated = measured(replace(SIZES["vit-b16"], rule="gated"))
+    gated = measured(replace(SIZES["vit-b16"], update="gated"))
     assert gated.flops_per_step <= 1.15 * measured(named("recurrent-vit-b16")).flops_per_step
 
 

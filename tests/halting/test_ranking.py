@@ -13,11 +13,10 @@ def test_ranks_are_a_permutation(images, steps, seed):
 
 
 @pytest.mark.parametrize("rank_by", ["loss", "gain"])
-@pytest.mark.parametrize("pairs", ["step", "all", "samples"])
-def test_no_pair_is_both_easy_and_hard(rank_by, pairs):
+def test_no_pair_is_both_easy_and_hard(rank_by):
     for seed in range(20):
         losses = torch.rand(5, 4, generator=torch.Generator().manual_seed(seed))
-        easy, hard = easy_and_hard(losses, HaltingConfig(rank_by=rank_by, pairs=pairs))
+        easy, hard = easy_and_hard(losses, HaltingConfig(rank_by=rank_by))
         assert not (easy & hard).any()
         assert easy.any()
         assert hard.any()
@@ -41,7 +40,7 @@ def test_settled_images_are_easy_by_gain_even_when_they_are_wrong():
 
 
 def test_nobody_is_ranked_by_gain_at_the_last_step():
-    easy, hard = easy_and_hard(torch.rand(8, 5), HaltingConfig(rank_by="gain", easy_fraction=0.5, hard_fraction=0.5))
+    easy, hard = easy_and_hard(torch.rand(8, 5), HaltingConfig(rank_by="gain", fraction=0.5))
     assert not (easy | hard)[:, -1].any()
     assert (easy | hard)[:, :-1].all()
 
@@ -58,8 +57,9 @@ def test_ranking_by_gain_needs_two_steps():
 
 
 @pytest.mark.parametrize("fields", [
-    {"easy_fraction": 0.0}, {"hard_fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0},
-    {"rank_by": "gains"}, {"pairs": "every"}, {"reduce": "max"}])
+    {"fraction": 0.0}, {"fraction": 0.6}, {"margin": -0.1}, {"anchoring_weight": -1.0}, {"rank_by": "gains"},
+    {"reduce": "max"}, {"refit": 2.5}, {"calibrate": "last-epoch", "refit": 4},
+    {"calibrate": "last-epoch", "objective": "act"}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         HaltingConfig(**fields)

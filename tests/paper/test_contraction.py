@@ -9,7 +9,7 @@ from frost.data.digits import load_digits
 from frost.paper import contraction
 from frost.zoo.registry import SIZES, build
 
-CONFIG = replace(SIZES["resnet-8px"], channels=8, rule="contractive", depth=3)
+CONFIG = replace(SIZES["resnet-8px"], channels=8, update="contractive", depth=3)
 
 
 def test_one_look_at_the_weights_gives_what_many_give(monkeypatch):

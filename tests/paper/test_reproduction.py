@@ -309,6 +309,6 @@ def test_a_browser_shows_the_page_without_a_complaint(report, width, scheme):
 
 def test_what_is_called_the_papers_form_is_the_papers():
     run = size_of("cpu").base
-    assert (run.model.rule, run.model.hurst, run.model.scale_init, run.model.leaky) == ("residual", 0.8, 0.5, False)
+    assert (run.model.update, run.model.hurst, run.model.scale_init, run.model.leaky) == ("residual", 0.8, 0.5, False)
     assert (run.halting.rank_by, run.halting.relative_weight, run.halting.anchoring_weight) == ("loss", 0.7, 0.3)
     assert run.train.supervision == "last"

@@ -20,7 +20,7 @@ ROUNDING = 1e-9    # everything runs in double precision
 
 @cache
 def model_of(form: str, rule: str, is_trained: bool) -> Frost:
-    model = build(replace(SIZES[FORMS[form]], rule=rule, depth=6, channels=16, heads=2), seed=1)
+    model = build(replace(SIZES[FORMS[form]], update=rule, depth=6, channels=16, heads=2), seed=1)
     if is_trained:
         data = load_digits().train
         config = TrainConfig(epochs=2, batch=64, learning_rate=0.02)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import frost
 from frost.data.augment import Augmentation
 from frost.halting.ranking import HaltingConfig
-from frost.training.settings import TrainConfig
+from frost.training.settings import RuntimeConfig, TrainConfig
 
 X = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
@@ -25,8 +25,8 @@ def make(dropout: float = 0.0, **options):
 
 
 def settings(epochs: int = 3, **fields):
-    return {"config": TrainConfig(epochs=epochs, learning_rate=1e-2, save_every=1, precision="float32", **fields),
-            "is_shown": False}
+    return {"config": TrainConfig(epochs=epochs, learning_rate=1e-2, precision="float32", **fields),
+            "runtime": RuntimeConfig(save_every=1), "is_shown": False}
 
 
 class Noisy(TensorDataset):
@@ -117,7 +117,7 @@ def test_a_loader_that_cannot_be_rewound_says_what_is_lost(tmp_path):
 def test_an_average_of_the_weights_is_what_is_kept():
     plain, averaged = make(), make()
     frost.fit(plain, BATCHES, **settings())
-    frost.fit(averaged, BATCHES, **settings(average=0.9))
+    frost.fit(averaged, BATCHES, **settings(ema=0.9))
     assert not torch.equal(plain.head.readout.weight, averaged.head.readout.weight)
     assert averaged.head.readout.weight.requires_grad
 

@@ -8,6 +8,7 @@ from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.data.splits import Split
 from frost.halting.ranking import HaltingConfig
+from frost.training import loop
 from frost.training.loop import fit
 from frost.training.objective import objective
 from frost.training.settings import TrainConfig
@@ -57,14 +58,15 @@ def test_a_watcher_sees_every_batch_with_its_epoch():
 def test_a_growing_depth_takes_each_number_of_steps_for_an_equal_part_of_the_training():
     seen = []
     model = build(replace(SIZES["resnet-8px"], depth=4), seed=0)
-    list(fit(model, DATA, replace(CONFIG, growing_depth=2), HaltingConfig(),
+    list(fit(model, DATA, replace(CONFIG, depth_schedule="growing", min_depth=2), HaltingConfig(),
              lambda epoch, trajectory: seen.append(trajectory.score_logits.shape[1])))
     assert seen == [2] * 3 + [3] * 3 + [4] * 3
 
 
-def test_a_depth_cannot_be_drawn_while_it_grows():
-    with pytest.raises(ValueError, match="exclude one another"):
-        TrainConfig(random_depth=2, growing_depth=2)
+@pytest.mark.parametrize("fields", [{"min_depth": 2}, {"depth_schedule": "random"}, {"depth_schedule": "growing"}])
+def test_a_schedule_needs_its_fewest_steps_and_full_depth_has_none(fields):
+    with pytest.raises(ValueError, match="min_depth"):
+        TrainConfig(**fields)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
@@ -84,12 +86,13 @@ def test_a_last_short_batch_is_used():
 
 def trained_with(halting: HaltingConfig) -> dict[str, torch.Tensor]:
     model = build(SIZES["resnet-8px"], seed=0)
-    list(fit(model, DATA, replace(CONFIG, clip=1e9), halting))    # clipping would couple all gradients by their norm
+    list(fit(model, DATA, CONFIG, halting))
     return model.state_dict()
 
 
-def test_halting_gradients_flow_unless_they_are_stopped():
+def test_halting_gradients_flow_unless_they_are_stopped(monkeypatch):
     """With the gradient stopped, the weight of the halting losses changes the score and nothing else."""
+    monkeypatch.setattr(loop, "CLIP", 1e9)    # clipping would couple all gradients by their norm
     for is_stopped in (False, True):
         weak = trained_with(HaltingConfig(anchoring_weight=0.1, stop_gradient=is_stopped))
         strong = trained_with(HaltingConfig(anchoring_weight=1.0, stop_gradient=is_stopped))
@@ -128,7 +131,7 @@ def test_a_scale_of_one_is_warned_about():
 
 
 @pytest.mark.parametrize("fields", [
-    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"average": 1.0}])
+    {"epochs": 0}, {"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"ema": 1.0}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         TrainConfig(**fields)

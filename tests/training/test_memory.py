@@ -11,8 +11,8 @@ from frost.training.memory import explained_memory, unroll
 from frost.zoo.registry import build, named
 
 MODELS = [("frost-resnet-8px", ()), ("frost-vit-8px", ()), ("vanilla-resnet-8px", ()), ("recurrent-vit-8px", ()),
-          ("frost-resnet-8px", ("rule=contractive",)), ("frost-vit-8px", ("rule=theorem",)),
-          ("frost-resnet-8px", ("rule=gated",)), ("frost-resnet-8px", ("start=stem",))]
+          ("frost-resnet-8px", ("update=contractive",)), ("frost-vit-8px", ("update=theorem",)),
+          ("frost-resnet-8px", ("update=gated",))]
 
 
 def model_of(name, settings):
@@ -72,7 +72,7 @@ def test_memory_hardly_grows_with_depth():
 def test_too_little_memory_says_what_to_lower():
     with pytest.raises(ValueError, match=r"batch of 64: lower train\.batch"), explained_memory(64):
         torch.empty(2**50)
-    with pytest.raises(ValueError, match=r"train\.checkpointing=true"), explained_memory(64):
+    with pytest.raises(ValueError, match=r"runtime\.checkpointing=true"), explained_memory(64):
         raise MemoryError
     with pytest.raises(RuntimeError, match="something else"), explained_memory(64):
         raise RuntimeError("something else")

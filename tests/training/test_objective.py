@@ -11,6 +11,7 @@ from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig
 from frost.training.objective import (
+    PRIOR,
     act_weights,
     objective,
     ponder_weights,
@@ -106,9 +107,9 @@ def test_the_objective_is_the_weighed_loss_and_a_price(kind):
 
 
 def test_a_score_that_follows_the_prior_costs_nothing():
-    logits = torch.full((3, 5), math.log(0.25 / 0.75))
+    logits = torch.full((3, 5), math.log(PRIOR / (1 - PRIOR)))
     ours = objective(Trajectory(None, torch.zeros(3, 5, 2), logits), torch.zeros(3, dtype=torch.long),
-                     HaltingConfig(objective="ponder", ponder_prior=0.25))
+                     HaltingConfig(objective="ponder"))
     assert ours.pondering.item() == pytest.approx(0.0, abs=1e-6)
 
 
@@ -122,7 +123,7 @@ def test_a_price_makes_act_stop_earlier():
 
 
 def test_bad_settings_of_pondering_are_refused():
-    with pytest.raises(ValueError, match="ponder_prior"):
-        HaltingConfig(ponder_prior=1.0)
+    with pytest.raises(ValueError, match="ponder_weight"):
+        HaltingConfig(ponder_weight=-1.0)
     with pytest.raises(ValueError, match="objective"):
         HaltingConfig(objective="luck")

@@ -21,10 +21,10 @@ from frost.training.optim import (
     parameter_groups,
     update_ema,
 )
-from frost.training.settings import TrainConfig
+from frost.training.settings import RuntimeConfig, TrainConfig
 from frost.zoo.registry import SIZES, build
 
-MODEL = replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=3, standardise_weights=True)
+MODEL = replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=3, backbone="resnet-ws")
 
 
 @pytest.mark.parametrize("shape", [(5, 12), (12, 5), (8, 8)])
@@ -67,8 +67,8 @@ def test_a_step_by_hand():
 def test_a_training_with_muon_goes_on_bit_for_bit(tmp_path):
     torch.manual_seed(0)
     batches = [(torch.rand(8, 1, 8, 8), torch.randint(10, (8,))) for _ in range(4)]
-    settings = {"config": TrainConfig(epochs=2, optimizer="muon", learning_rate=1e-3, save_every=1,
-                                      precision="float32"), "is_shown": False}
+    settings = {"config": TrainConfig(epochs=2, optimizer="muon", learning_rate=1e-3, precision="float32"),
+                "runtime": RuntimeConfig(save_every=1), "is_shown": False}
     straight = build(MODEL, seed=0)
     frost.fit(straight, batches, **settings)
 

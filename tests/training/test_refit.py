@@ -80,11 +80,6 @@ def test_what_going_on_sets_right_is_hard_and_all_else_easy():
     assert easy.tolist() == [[False, False, False], [True, True, False], [True, True, False]]
 
 
-def test_whole_images_have_no_wins():
-    with pytest.raises(ValueError, match="set pairs to 'step' or 'all'"):
-        HaltingConfig(rank_by="wins", pairs="samples")
-
-
 def test_a_score_that_was_taught_otherwise_is_not_taught_ranks():
     with pytest.raises(ValueError, match="refit teaches ranks"):
         HaltingConfig(objective="act", refit=10)

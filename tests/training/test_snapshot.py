@@ -17,7 +17,8 @@ from frost.training.snapshot import KEPT, restore_newest, save_snapshot
 from frost.zoo.registry import SIZES, build
 
 DATA = Split(torch.rand(30, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 10)
-CONFIG = TrainConfig(epochs=3, batch=8, learning_rate=0.01, average=0.9, random_depth=2, precision="float32",
+CONFIG = TrainConfig(epochs=3, batch=8, learning_rate=0.01, ema=0.9, depth_schedule="random", min_depth=2,
+                     precision="float32",
                      augment=Augmentation(shift=1, flip=True, mix="cutmix"))
 CONFIGS = {"conv": SIZES["resnet-8px"], "vit": SIZES["vit-8px"],
            "vanilla": replace(SIZES["resnet-8px"], architecture="vanilla")}

@@ -83,7 +83,7 @@ def test_folding_leaves_the_original_alone():
 
 
 def test_a_basic_ssm_may_start_as_a_folded_frost():
-    config = replace(SIZES["resnet-8px"], architecture="basic-ssm", folded_start=True)
+    config = replace(SIZES["resnet-8px"], architecture="basic-ssm-folded")
     images = torch.rand(2, 1, 8, 8)
     frost = build(SIZES["resnet-8px"], seed=3)
     torch.testing.assert_close(build(config, seed=3)(images).outputs, frost(images).outputs, rtol=1e-5, atol=1e-5)
@@ -92,7 +92,7 @@ def test_a_basic_ssm_may_start_as_a_folded_frost():
 @pytest.mark.parametrize("rule", ["gated", "contractive", "theorem"])
 def test_only_the_residual_rule_folds(rule):
     with pytest.raises(ValueError, match="only the residual rule folds"):
-        fold(build(replace(SIZES["resnet-8px"], rule=rule)))
+        fold(build(replace(SIZES["resnet-8px"], update=rule)))
 
 
 def test_only_frost_folds():
@@ -123,8 +123,8 @@ def test_an_unknown_name_gets_a_suggestion():
 
 
 @pytest.mark.parametrize("fields", [
-    {"channels": 0}, {"classes": 1}, {"kappa": 1.0}, {"patch": 0}, {"folded_start": True}, {"expansion": 0.0},
-    {"heads": 5}])
+    {"channels": 0}, {"classes": 1}, {"stem": "deep"}, {"stem": "light"}, {"patch": 0}, {"heads": 5},
+    {"architecture": "folded"}, {"bottleneck": -1}])
 def test_a_bad_configuration_is_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         ModelConfig(**fields)
@@ -134,7 +134,7 @@ def test_sizes_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="multiple of patch"):
         build(replace(SIZES["vit-8px"], patch=3))
     with pytest.raises(ValueError, match="must be even"):
-        replace(SIZES["resnet-8px"], rule="contractive", channels=45)
+        replace(SIZES["resnet-8px"], update="contractive", channels=45)
     assert build(replace(SIZES["resnet-8px"], channels=44)).depth == 8
     with pytest.raises(ValueError, match="1, 2 or 4"):
         build(replace(SIZES["resnet-8px"], patch=3))
@@ -142,7 +142,7 @@ def test_sizes_that_do_not_divide_are_refused():
 
 def test_contracting_models_state_their_constant():
     for size in ("resnet-8px", "vit-8px"):
-        contractive, theorem = (build(replace(SIZES[size], rule=rule)) for rule in ("contractive", "theorem"))
+        contractive, theorem = (build(replace(SIZES[size], update=rule)) for rule in ("contractive", "theorem"))
         assert isinstance(contractive, Frost)
         assert contractive.lipschitz == pytest.approx(0.5 + 0.5 * 0.9)
         assert theorem.lipschitz == pytest.approx(0.5)
@@ -167,7 +167,7 @@ def test_a_leaky_block_starts_larger_and_is_otherwise_the_same():
 
 
 def test_a_leaky_model_folds_too():
-    model = build(replace(LEAKY, rectify=True, standardise=True), seed=0).eval()
+    model = build(replace(LEAKY, backbone="resnet-ws"), seed=0).eval()
     images = torch.rand(2, 1, 8, 8)
     torch.testing.assert_close(fold(model)(images).outputs, model(images).outputs, rtol=1e-4, atol=1e-5)
 
@@ -175,7 +175,7 @@ def test_a_leaky_model_folds_too():
 @pytest.mark.parametrize("rule", ["contractive", "theorem"])
 def test_a_leak_is_refused_where_it_makes_no_sense(rule):
     with pytest.raises(ValueError, match="leaky is for"):
-        replace(LEAKY, rule=rule)
+        replace(LEAKY, update=rule)
 
 
 @pytest.mark.parametrize("architecture", ["vanilla", "recurrent"])
@@ -186,13 +186,20 @@ def test_baselines_keep_their_skip_connection(architecture):
 
 
 def test_standardising_is_a_shift_of_the_images():
-    plain, standard = (build(replace(SIZES["resnet-8px"], standardise=on), seed=0).eval() for on in (False, True))
+    standard = build(replace(SIZES["resnet-8px"], backbone="resnet-ws"), seed=0).eval()
+    plain = build(SIZES["resnet-8px"], seed=0).eval()
     images = torch.rand(2, 1, 8, 8)
-    torch.testing.assert_close(standard(images).outputs, plain((images - 0.5) / 0.25).outputs)
+    torch.testing.assert_close(standard.stem(images), plain.stem((images - 0.5) / 0.25))
 
 
-@pytest.mark.parametrize("architecture", ["frost", "vanilla", "recurrent", "basic-ssm"])
-def test_every_architecture_reads_what_is_positive_if_asked_to(architecture):
-    config = replace(SIZES["resnet-8px"], architecture=architecture, rectify=True, depth=2)
+@pytest.mark.parametrize("architecture", ["frost", "vanilla", "recurrent", "basic-ssm", "basic-ssm-folded"])
+def test_every_architecture_reads_what_is_positive_where_the_backbone_says_so(architecture):
+    config = replace(SIZES["resnet-8px"], architecture=architecture, backbone="resnet-ws", depth=2)
     assert build(config).norm.rectify
-    assert not build(replace(config, rectify=False)).norm.rectify
+    assert not build(replace(config, backbone="resnet")).norm.rectify
+
+
+def test_a_folded_start_is_that_of_the_residual_rule_whatever_rule_frost_has():
+    config = replace(SIZES["line"], architecture="basic-ssm-folded")
+    plain, gated = (build(replace(config, update=update), seed=0) for update in ("residual", "gated"))
+    assert all(torch.equal(one, two) for one, two in zip(plain.parameters(), gated.parameters(), strict=True))

@@ -9,7 +9,7 @@ from frost.zoo.fold import fold
 from frost.zoo.registry import SIZES, build
 from frost.zoo.resnet import StandardConv2d
 
-STANDARD = replace(SIZES["resnet-8px"], leaky=True, standardise_weights=True)
+STANDARD = replace(SIZES["resnet-8px"], leaky=True, backbone="resnet-ws")
 
 
 def test_standard_kernels_have_mean_zero():

@@ -33,7 +33,7 @@ def add_data(parser: argparse.ArgumentParser, can_download: bool = True) -> None
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """--set."""
     parser.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE", dest="assignments",
-                        help="change a field of the configuration, for instance model.depth=12 train.seed=1")
+                        help="change a setting, for instance model.depth=12 train.seed=1 (frost recipes RECIPE)")
 
 
 def check_between(option: str, number: int, least: int, most: int) -> None:

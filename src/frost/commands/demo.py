@@ -39,13 +39,14 @@ from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.halting.stopping import first_passage
 from frost.paper.table2_halting import TABLE_2, TABLE_2_DEPTH
-from frost.recipes import RunConfig, recipe
+from frost.recipes import recipe
 from frost.report.demo_digits import Curve, Stopped, demo_figure
 from frost.report.demo_problems import Sharpening, problem_figure
 from frost.report.progress import progress
 from frost.report.tables import percent, table
 from frost.training.loop import StepRecord, Training, go_on
 from frost.training.refit import refit
+from frost.training.settings import RunConfig
 from frost.training.validation import run_frozen
 from frost.zoo.registry import build
 
@@ -89,7 +90,7 @@ class DemoResult(NamedTuple):
                 "budgets": [{**row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy}
                             for row in self.budgets], "seconds": self.seconds,
                 "per_step_accuracy": self.per_step_accuracy, "test_images": self.test_images,
-                "depth": self.config.model.depth, "rule": self.config.model.rule, "seed": self.config.train.seed,
+                "depth": self.config.model.depth, "update": self.config.model.update, "seed": self.config.train.seed,
                 "scale": self.scale, "lipschitz": self.lipschitz, "out": str(self.out),
                 "paper": [row._asdict() for row in TABLE_2]}
 
@@ -135,13 +136,13 @@ def run_demo(config: RunConfig, out: Path) -> DemoResult:
 def train_with_bar(model: IterativeModel, data: Split,
                    config: RunConfig) -> tuple[list[StepRecord], Tensor | None, IterativeModel]:
     """Train with a progress bar: a record a step, the score logits of the last epoch, (n, t), and what is kept."""
-    training = Training.begin(model, config.train)
+    training = Training.begin(model, config.train, runtime=config.runtime)
     batches = -(-len(data) // config.train.batch)
     records: list[StepRecord] = []
     seen: list[Tensor] = []
 
     def watch(epoch: int, trajectory: Trajectory) -> None:
-        if epoch == config.train.epochs and not config.train.least_depth:
+        if epoch == config.train.epochs and config.train.depth_schedule == "full":
             seen.append(trajectory.score_logits)
 
     with progress("training", config.train.epochs * batches, per_unit=config.train.batch) as report:
@@ -207,7 +208,7 @@ def _digits_text(result: DemoResult) -> str:
 
 def _title(result: DemoResult) -> str:
     model, seed = result.config.model, result.config.train.seed
-    frost = "" if result.scale is None else f", rule {model.rule}, λ = {result.scale:.3f}"
+    frost = "" if result.scale is None else f", update {model.update}, λ = {result.scale:.3f}"
     what = "images" if result.config.data == "digits" else "problems"
     return (f"{result.config.data} test · {result.test_images:,} {what} · {model.architecture}, depth "
             f"{model.depth}{frost}, seed {seed}")

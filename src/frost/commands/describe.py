@@ -83,7 +83,7 @@ def describe(name: str, assignments: Sequence[str]) -> tuple[Complexity, Publish
     config = override(original, assignments, where="model")
     with torch.device("meta"):
         model = build(config)
-    is_the_papers = replace(config, rule=original.rule, gate=original.gate) == original
+    is_the_papers = replace(config, update=original.update) == original
     ours = measure(model)
     return ours, TABLE_3.get(name) if is_the_papers else None, config
 
@@ -121,9 +121,9 @@ def run_json(facts: RunFacts) -> dict[str, Any]:
         "choices": [choice._asdict() for choice in ours.choices], "knows_right_answers": ours.quality is not None}
     config = facts.config
     return {"run": facts.run, "path": str(facts.path), **facts.complexity._asdict(), "recipe": facts.recipe,
-            "data": facts.data, "architecture": config.architecture, "backbone": config.backbone, "rule": config.rule,
-            "hurst": config.hurst, "image_channels": config.image_channels, "image_size": config.image_size,
-            "classes": config.classes, "calibration": calibration,
+            "data": facts.data, "architecture": config.architecture, "backbone": config.backbone,
+            "update": config.update, "hurst": config.hurst, "image_channels": config.image_channels,
+            "image_size": config.image_size, "classes": config.classes, "calibration": calibration,
             **{name: origin.get(name) for name in ("validation_accuracy", "seed", "steps", "seconds", "command")}}
 
 
@@ -151,7 +151,7 @@ def _calibrated(facts: RunFacts) -> str:
 
 
 def _title(name: str, config: ModelConfig) -> str:
-    rule = f", rule {config.rule}, H = {config.hurst:g}" if config.architecture == "frost" else ""
+    rule = f", update {config.update}, H = {config.hurst:g}" if config.architecture == "frost" else ""
     things = "problems" if config.backbone in DIMENSIONS else "images"
     return (f"{name} · {'×'.join(map(str, config.input_shape))} {things} · "
             f"{config.classes} classes · depth {config.depth}{rule}")

@@ -104,25 +104,19 @@ class Residual(UpdateRule):
 class Gated(UpdateRule):
     """App. C on (14): a gate g = σ(W h + b) of a 1×1 map decides, channel by channel, how much is renewed.
 
-        interpolate   h′ = (1 − g) ⊙ h + g ⊙ (A_λ(h) + B_λ(x))
-        add           h′ = h + g ⊙ (A_λ(h) + B_λ(x))
+        h′ = (1 − g) ⊙ h + g ⊙ (A_λ(h) + B_λ(x))
 
-    Paper choice: the formula is not printed; `interpolate` is what the text describes.
+    Paper choice: the formula is not printed; this is what the text describes.
     """
 
-    def __init__(self, channels: int, form: Literal["interpolate", "add"] = "interpolate",
-                 layout: Layout = "auto") -> None:
+    def __init__(self, channels: int, layout: Layout = "auto") -> None:
         super().__init__()
         self.gate = ChannelMap(channels, channels, bias=True, layout=layout)
-        self.form = form
 
     def forward(self, hidden: Tensor, change: Tensor, drive: Tensor, scale: Scale) -> Tensor:
-        """Interpolate by the gate, or add what it lets through."""
+        """Interpolate between h_t and the update, by the gate."""
         gate = torch.sigmoid(self.gate(hidden))
-        update = scale.value * change + drive
-        if self.form == "add":
-            return hidden + gate * update
-        return (1 - gate) * hidden + gate * update
+        return (1 - gate) * hidden + gate * (scale.value * change + drive)
 
 
 class Contractive(UpdateRule):

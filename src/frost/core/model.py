@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from frost.config import check_fields
+from frost.config import check_fields, setting
 from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
 from frost.core.frozen import FrozenCache, value_at_zero
 from frost.core.head import Head, as_head
@@ -26,7 +26,8 @@ from frost.core.trajectory import IterativeModel, State
 from frost.core.transition import called, changed, check_change, check_keeps_shape, features_of
 from frost.halting.score import Sees
 
-RuleName = Literal["residual", "gated", "contractive", "theorem"]
+UpdateName = Literal["residual", "gated", "contractive", "theorem"]
+CONTRACTING: tuple[UpdateName, ...] = ("contractive", "theorem")    # need a transition with a proven Lipschitz constant
 DEEPEST = 2**16    # steps: beyond it a typing mistake is likelier than a model
 
 
@@ -34,36 +35,26 @@ DEEPEST = 2**16    # steps: beyond it a typing mistake is likelier than a model
 class FrostConfig:
     """The dynamics of a FROST model."""
 
-    depth: int = 16                # T, the most steps any input may take
-    hurst: float = 0.8             # H; fixed, because a learned H drifts above 1 (§6.2); 0 is the control of Eq. (8)
-    learn_hurst: bool = False
-    scale_init: float = 0.5        # λ before training
-    rule: RuleName = "residual"
-    gate: Literal["interpolate", "add"] = "interpolate"   # which form of the gated rule
-    start: Literal["zero", "stem"] = "zero"               # h_0; from zero, the first step costs nothing at inference
-    rectify: bool = False          # pool the positive part of the normalised state only
-    score_sees: Sees = "state"     # what the halting score looks at: the state, as (19), or the output as well
+    depth: int = setting(16, "T, the most steps any input may take", least=1, most=DEEPEST)
+    hurst: float = setting(0.8, "H of the paper; 0 is the control of Eq. (8)", least=0, most=1)
+    learn_hurst: bool = setting(False, "whether H is trained; it then drifts above 1 (§6.2)")
+    scale_init: float = setting(0.5, "λ before training", above=0)
+    update: UpdateName = setting("residual", "how a state moves: as printed, by a gate (App. C), or as a contraction")
+    score_sees: Sees = setting("state", "what the halting score looks at: the state (19), or the output as well")
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not 1 <= self.depth <= DEEPEST:
-            raise ValueError(f"depth must be at least 1 and at most {DEEPEST}, got {self.depth}; the paper uses 16 "
-                             "(ResNet) and 12 (ViT).")
-        if not 0.0 <= self.hurst <= 1.0:
-            raise ValueError(f"hurst must lie in [0, 1], got {self.hurst}; the paper uses 0.8.")
-        if self.scale_init <= 0.0:
-            raise ValueError(f"scale_init must be positive, got {self.scale_init}; the paper starts λ at 0.5.")
-        if self.rule in ("contractive", "theorem") and self.scale_init >= 1.0:
-            raise ValueError(f"scale_init must lie below 1 under rule '{self.rule}', got {self.scale_init}.")
+        if self.update in CONTRACTING and self.scale_init >= 1.0:
+            raise ValueError(f"scale_init must lie below 1 under update '{self.update}', got {self.scale_init}.")
 
 
 def make_rule(config: FrostConfig, channels: int, layout: Layout = "auto") -> UpdateRule:
     """The update rule that a configuration names."""
-    if config.rule == "gated":
-        return Gated(channels, config.gate, layout)
-    if config.rule == "contractive":
+    if config.update == "gated":
+        return Gated(channels, layout)
+    if config.update == "contractive":
         return Contractive()
-    return Theorem(channels, layout) if config.rule == "theorem" else Residual()
+    return Theorem(channels, layout) if config.update == "theorem" else Residual()
 
 
 class Frost(IterativeModel):
@@ -77,14 +68,15 @@ class Frost(IterativeModel):
         head: `Classifier`, `Regressor`, `Dense`, or any module of your own, which then needs `channels`.
         channels, classes: short for head=Classifier(channels, classes).
         depth: T; short for config=FrostConfig(depth=…).
-        update: a rule's name, short for config=FrostConfig(rule=…), or an `UpdateRule` of your own.
+        update: a rule's name, short for config=FrostConfig(update=…), or an `UpdateRule` of your own.
         layout: `tokens` or `maps`, where a state of three axes could be either.
+        rectify: pool the positive part of the normalised state only.
     """
 
     def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *,
                  channels: int | None = None, classes: int | None = None, depth: int | None = None,
-                 update: RuleName | UpdateRule | None = None, layout: Layout = "auto",
-                 config: FrostConfig | None = None) -> None:
+                 update: UpdateName | UpdateRule | None = None, layout: Layout = "auto",
+                 rectify: bool = False, config: FrostConfig | None = None) -> None:
         super().__init__()
         self.config = _settled(config, depth, update)
         self.depth, self.layout = self.config.depth, layout
@@ -103,8 +95,7 @@ class Frost(IterativeModel):
         self.input_map = ChannelMap(width, width, layout=layout)
         with torch.no_grad():
             self.input_map.weight.mul_(self.rule.input_gain)
-        self.norm: nn.Module = (ChannelNorm(width, self.config.rectify, layout) if self.rule.normalises else
-                                nn.Identity())
+        self.norm: nn.Module = ChannelNorm(width, rectify, layout) if self.rule.normalises else nn.Identity()
         self.head = as_head(head, channels, classes)
         self.head.make_score(self.config.score_sees)
         self._at_zero = FrozenCache()
@@ -124,8 +115,7 @@ class Frost(IterativeModel):
         x, context = features_of(self.stem, inputs, self.channels, self.layout)
         axis = channel_axis(x.shape, self.channels, self.layout)
         drive = self.rule.drive(self.input_map, x, self.scale)
-        hidden = x if self.config.start == "stem" else torch.zeros_like(drive)
-        return State(hidden, drive, self.head.once(x, axis, context.get("mask")), 0, context)
+        return State(torch.zeros_like(drive), drive, self.head.once(x, axis, context.get("mask")), 0, context)
 
     def step(self, state: State) -> State:
         """h_t → h_{t+1} (14); from h_0 = 0 the transition's value is the same for every input and is cached.
@@ -133,7 +123,7 @@ class Frost(IterativeModel):
         Not where there is a context: then the block sees something of the input at h_0 as well.
         """
         assert state.drive is not None
-        if state.step == 0 and self.config.start == "zero" and not state.context:
+        if state.step == 0 and not state.context:
             change = value_at_zero(self._at_zero, self.transition, state.hidden, called)
             check_change(self.transition, state.hidden, change)
         else:
@@ -154,17 +144,18 @@ class Frost(IterativeModel):
     def _check_bound(self) -> None:
         if not self.rule.contracts:
             return
-        limit = "below 1" if self.config.rule == "contractive" else "of at most 1"
+        name = self.config.update
+        limit = "below 1" if name == "contractive" else "of at most 1"
         if not isinstance(self.transition, Bounded):
             raise ValueError(
-                f"rule '{self.config.rule}' promises a contraction and needs a transition with a proven Lipschitz "
-                f"constant {limit}, but {type(self.transition).__name__} states none. Build it from "
-                "frost.core.lipschitz (AolMap, TokenMix, MaxMin, Chain), or use rule 'residual' or 'gated'.")
+                f"update '{name}' promises a contraction and needs a transition with a proven Lipschitz constant "
+                f"{limit}, but {type(self.transition).__name__} states none. Build it from frost.core.lipschitz "
+                "(AolMap, TokenMix, MaxMin, Chain), or use update 'residual' or 'gated'.")
         constant = self.transition.lipschitz
-        is_small = 0.0 <= constant <= 1.0 if self.config.rule == "theorem" else 0.0 <= constant < 1.0
+        is_small = 0.0 <= constant <= 1.0 if name == "theorem" else 0.0 <= constant < 1.0
         if not is_small:
-            raise ValueError(f"rule '{self.config.rule}' needs a transition with a Lipschitz constant {limit}, got "
-                             f"{constant}; lower Chain(…, factor=…).")
+            raise ValueError(f"update '{name}' needs a transition with a Lipschitz constant {limit}, got {constant}; "
+                             "lower Chain(…, factor=…).")
 
 
 def read_by(head: Head, norm: nn.Module, state: State, layout: Layout, scale: Scale | None,
@@ -177,14 +168,12 @@ def read_by(head: Head, norm: nn.Module, state: State, layout: Layout, scale: Sc
     return output, head.score_logit(features, output, state.context.get("mask"), isolate_score)
 
 
-def _settled(config: FrostConfig | None, depth: int | None, update: RuleName | UpdateRule | None) -> FrostConfig:
+def _settled(config: FrostConfig | None, depth: int | None, update: UpdateName | UpdateRule | None) -> FrostConfig:
     """The configuration with its short forms; one that says something else beside it is a ValueError."""
-    given = {"depth": depth, "rule": update if isinstance(update, str) else None}
-    short = {"depth": "depth", "rule": "update"}
+    given = {"depth": depth, "update": update if isinstance(update, str) else None}
     if config is None:
         return FrostConfig(**{name: value for name, value in given.items() if value is not None})    # type: ignore
     for name, value in given.items():
         if value is not None and value != getattr(config, name):
-            raise ValueError(f"{short[name]}={value} and config.{name}={getattr(config, name)} differ; give one of "
-                             "them.")
+            raise ValueError(f"{name}={value} and config.{name}={getattr(config, name)} differ; give one of them.")
     return config

@@ -9,34 +9,31 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from frost.config import check_fields, setting
+
 Mixing = Literal["none", "mixup", "cutmix"]
+MAGNITUDE = 9       # strength of RandAugment's operations, of 30
+MIXED_SHARE = 0.5   # of the batches, where images are mixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augmentation:
     """What is done to training images."""
 
-    shift: int = 0               # pixels an image may be moved by, either way, zeros coming in: pad and crop
-    flip: bool = False           # left and right are swapped in half of the images
-    rand_augment: int = 0        # operations of RandAugment for each image; 0 for none
-    rand_magnitude: int = 9      # their strength, of 30
-    erase: float = 0.0           # share of the images in which a rectangle is blanked
-    mix: Mixing = "none"         # images and labels blended in pairs
-    mix_share: float = 0.5       # share of the batches that are mixed
+    shift: int = setting(0, "pixels an image may be moved by, either way, zeros coming in", least=0, most=64)
+    flip: bool = setting(False, "swap left and right in half of the images")
+    rand_augment: int = setting(0, "operations of RandAugment for each image; 0 is none", least=0, most=8)
+    erase: float = setting(0.0, "share of the images in which a rectangle is blanked", least=0, most=1)
+    mix: Mixing = setting("none", "blend images and labels in pairs, in half of the batches")
 
     def __post_init__(self) -> None:
-        if self.mix not in get_args(Mixing):
-            raise ValueError(f"mix is one of {', '.join(get_args(Mixing))}; got '{self.mix}'.")
-        for name, least, most in (("shift", 0, 64), ("rand_augment", 0, 8), ("rand_magnitude", 1, 30), ("erase", 0, 1),
-                                  ("mix_share", 0, 1)):
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must lie between {least} and {most}, got {getattr(self, name)}.")
+        check_fields(self)
 
 
 def check_kornia(how: Augmentation) -> None:
@@ -72,7 +69,7 @@ def augmented(images: Tensor, labels: Tensor, how: Augmentation, generator: torc
         images = random_flip(images, generator, len(labels), rows)
     if how.rand_augment or how.erase:
         images = _by_kornia(images, how, generator)
-    if how.mix == "none" or float(torch.rand((), generator=generator)) >= how.mix_share:
+    if how.mix == "none" or float(torch.rand((), generator=generator)) >= MIXED_SHARE:
         return images, None
     return mixed(images, labels, how.mix, generator)
 
@@ -145,7 +142,7 @@ def _operations(how: Augmentation) -> tuple[Any, ...]:
 
     operations: list[Any] = []
     if how.rand_augment:
-        operations.append(kornia.auto.RandAugment(n=how.rand_augment, m=how.rand_magnitude))
+        operations.append(kornia.auto.RandAugment(n=how.rand_augment, m=MAGNITUDE))
     if how.erase:
         operations.append(kornia.RandomErasing(p=how.erase))
     return tuple(operations)

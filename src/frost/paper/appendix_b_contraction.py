@@ -24,9 +24,9 @@ def units(size: Size) -> list[Unit]:
     """FROST with each update rule."""
     narrow = size.bounded or size.base.model.channels
     return [base(size, CONTRACTION),
-            Unit(name="frost-gated", run=with_model(size.base, rule="gated"), wants=(CONTRACTION,)),
-            *(Unit(name=f"frost-{rule}", run=with_model(size.base, rule=rule, channels=narrow), wants=(CONTRACTION,))
-              for rule in ("contractive", "theorem"))]
+            Unit(name="frost-gated", run=with_model(size.base, update="gated"), wants=(CONTRACTION,)),
+            *(Unit(name=f"frost-{update}", run=with_model(size.base, update=update, channels=narrow),
+                   wants=(CONTRACTION,)) for update in ("contractive", "theorem"))]
 
 
 def judge(units: Units) -> Finding:

@@ -27,10 +27,10 @@ from frost.paper.report import write
 from frost.paper.section import CRITERION, Section, chosen_sections, sections, units_of
 from frost.paper.sizes import Size
 from frost.paper.units import UNITS, Unit, do, done, is_left
-from frost.recipes import RunConfig
 from frost.report.progress import say
 from frost.training.loop import fit, steps_in
 from frost.training.runfolder import LOCK, alone_in
+from frost.training.settings import RunConfig
 from frost.zoo.registry import build
 
 FILE, OLD_FILE = "reproduction.json", "kit.json"    # the old name is read, with its word for the size
@@ -168,7 +168,7 @@ def _size_of(out: Path) -> str | None:
 def _seconds_a_training(run: RunConfig, data: DataSet[Images]) -> float:
     """By a few steps of a training that is thrown away."""
     model = build(run.model, seed=0)
-    records = fit(model, data.train, replace(run.train, seed=0), run.halting)
+    records = fit(model, data.train, replace(run.train, seed=0), run.halting, runtime=run.runtime)
     next(records)
     started = time.monotonic()
     for _ in range(TRIED_STEPS):

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 from frost.config import suggest
 from frost.halting.ranking import HaltingConfig
-from frost.recipes import RunConfig, recipe
-from frost.training.settings import TrainConfig
+from frost.recipes import recipe
+from frost.training.settings import RunConfig, TrainConfig
 from frost.zoo.registry import ModelConfig
 
 Name = Literal["smoke", "cpu", "paper"]
@@ -42,15 +42,15 @@ def size_of(name: str) -> Size:
 
 def as_printed(run: RunConfig) -> RunConfig:
     """A recipe with the paper's choices in place of ours."""
-    model = replace(run.model, scale_init=0.5, hurst=0.8, rule="residual", leaky=False, score_sees="state")
-    train = replace(run.train, supervision="last", random_depth=0, growing_depth=0)
+    model = replace(run.model, scale_init=0.5, hurst=0.8, update="residual", leaky=False, score_sees="state")
+    train = replace(run.train, supervision="last", depth_schedule="full", min_depth=0)
     return replace(run, model=model, halting=HaltingConfig(), train=train)
 
 
 def _smoke() -> Size:
     run = recipe("digits")
     small = replace(run, model=replace(run.model, channels=32, bottleneck=16),
-                    train=replace(run.train, epochs=7, validate_every=7))
+                    train=replace(run.train, epochs=7), runtime=replace(run.runtime, validate_every=7))
     return Size(name="smoke", base=as_printed(small), ours=small, seeds=(0, 1, 2, 3, 4),
                  backbones=("resnet-8px", "vit-8px"), paths=256, probes=2)
 

@@ -16,7 +16,7 @@ def units(size: Size) -> list[Unit]:
     """FROST supervised at the last step, at every step, and at a random one."""
     quarter = max(1, size.base.model.depth // 4)
     return [base(size), Unit(name="frost-deep", run=with_training(size.base, supervision="all")),
-            Unit(name="frost-random", run=with_training(size.base, random_depth=quarter))]
+            Unit(name="frost-random", run=with_training(size.base, depth_schedule="random", min_depth=quarter))]
 
 
 def judge(units: Units) -> Finding:

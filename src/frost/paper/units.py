@@ -19,16 +19,17 @@ from typing import Any
 
 from frost import directory
 from frost.checkpoint import load, weights_hash
-from frost.config import from_dict, to_dict
+from frost.config import from_dict
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.halting.ranking import HaltingConfig
+from frost.legacy import modern
 from frost.paper.outcome import outcome, over_training
 from frost.paper.sizes import Size, with_halting, with_model, with_training
-from frost.recipes import RunConfig
 from frost.report.progress import say
 from frost.training.run import train
 from frost.training.runner import Probe
+from frost.training.settings import RunConfig
 from frost.zoo.registry import build
 
 UNITS, RUNS = "units", "runs"
@@ -75,8 +76,7 @@ def base(size: Size, *wants: Measurement) -> Unit:
 
 def grid(size: Size, model: str, reduce: str, seed: int, *wants: Measurement) -> Unit:
     """A model with the ranking loss reduced over steps by `mean` or `sum`, or trained without it, `none`."""
-    run = with_model(size.base, architecture="basic-ssm", folded_start=True) if model == FOLDED else \
-        with_model(size.base, architecture=model)
+    run = with_model(size.base, architecture=model)
     run = with_halting(run, relative_weight=0.0, anchoring_weight=0.0) if reduce == "none" else \
         with_halting(run, reduce=reduce)
     return Unit(name=f"{model}-{reduce}-s{seed}", run=with_training(run, seed=seed), wants=wants)
@@ -223,8 +223,8 @@ def _same_settings(unit: Unit, there: Any) -> bool:
     if not isinstance(unit.run, RunConfig):
         return bool(there == _settings(unit))
     try:
-        return from_dict(RunConfig, there) == unit.run
-    except ValueError:
+        return from_dict(RunConfig, modern(there)).identity == unit.run.identity
+    except (ValueError, TypeError):    # also of a file that holds something else
         return False
 
 
@@ -232,4 +232,4 @@ def _settings(unit: Unit) -> Any:
     """What a unit's numbers depend on, as a file gives it back."""
     if isinstance(unit.run, str):
         return {"run": unit.run, "weights": weights_hash(load(unit.run, with_calibration=False).model)}
-    return None if unit.run is None else json.loads(json.dumps(to_dict(unit.run)))
+    return None if unit.run is None else json.loads(json.dumps(unit.run.identity))

@@ -26,7 +26,7 @@ from frost.training.loop import StepRecord, Training
 from frost.training.refit import refit_on
 from frost.training.runfolder import alone_in, begin_facts, may_begin
 from frost.training.runner import Runner
-from frost.training.settings import TrainConfig
+from frost.training.settings import RuntimeConfig, TrainConfig
 from frost.training.sources import LoaderSource
 from frost.training.validation import Validation, validate
 
@@ -45,28 +45,31 @@ class Fitted(NamedTuple):
 def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None, *,
         learning_rate: float | None = None, seed: int | None = None, device: Device | None = None,
         validation: Iterable[Any] | None = None, loss: Judge | None = None, quality: Judge | None = None,
-        config: TrainConfig = DEFAULTS, halting: HaltingConfig | None = None, out: Path | str | None = None,
-        resume: bool = False, steps: int | None = None, is_shown: bool = True) -> Fitted:
+        config: TrainConfig = DEFAULTS, halting: HaltingConfig | None = None, runtime: RuntimeConfig | None = None,
+        out: Path | str | None = None, resume: bool = False, steps: int | None = None,
+        is_shown: bool = True) -> Fitted:
     """Train a model in place: its answers at every step, and its halting score.
 
     Args:
         loader: any iterable of (inputs, targets) batches: a DataLoader, a list, a generator for one epoch.
-        epochs, learning_rate, seed, device: those of `config`, unless they are given here.
+        epochs, learning_rate, seed: those of `config`, unless they are given here; `device` that of `runtime`.
         validation: held-out batches, looked at after each epoch; something that can be read again and again.
         loss: (outputs, targets) → one number a sample, where not as the head says; the model remembers it.
         quality: (outputs, targets) → one number in [0, 1] a sample, where not as the head says; likewise.
         config: all else, such as the supervision of early steps. `frost.fit`'s own has ten epochs, a learning rate of
             0.003, float32, and supervises every step; a `frost.TrainConfig(…)` of yours begins from the paper's.
         halting: how the halting score is taught; None ranks by the gain that is left.
+        runtime: how the work is done, such as steps between checkpoints; a resumed training may have another.
         out: a folder for logbook and checkpoints; in the end it is a run that `frost.load(out, model=…)` reads.
         resume: go on from the newest checkpoint in `out`; start if there is none.
         steps: batches in an epoch, for a loader that has no length and gives its batches once.
     """
-    given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed, "device": device}
+    given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     config = replace(config, **{name: value for name, value in given.items() if value is not None})    # type: ignore
     source = LoaderSource(loader, config.seed, steps)
     halting = _checked(model, config, halting, source, validation)
-    place = resolve_device(config.device)
+    runtime = runtime or RuntimeConfig()
+    place = resolve_device(device or runtime.device)
     resolve_precision(config.precision, place)
     if resume and out is None:
         raise ValueError("resume=True goes on from a checkpoint in out=…; name the folder.")
@@ -78,7 +81,8 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
         checkpoint.load(folder, model=model)
         return Fitted(source.batches * config.epochs, 0.0, None, None)
     with ExitStack() as files:
-        runner = _runner(files, folder, Training.begin(model, config), source, config, halting, task, facts)
+        training = Training.begin(model, config, runtime=runtime)
+        runner = _runner(files, folder, training, source, config, halting, task, facts)
         runner.validate = None if validation is None else lambda kept: validate(kept, validation, task)
         runner.is_shown = is_shown
         _run(runner, files, model, source)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,6 @@ from frost.core.model import Frost
 from frost.core.precision import Precision, at_least_float32, autocast, device_of, dtype_of, resolve_precision
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, Trajectory
-from frost.data.augment import Mixed
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
@@ -29,8 +28,10 @@ from frost.training.distributed import SINGLE, World
 from frost.training.memory import explained_memory, unroll
 from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import begin_ema, learning_rate_at, make_optimizer, update_ema
-from frost.training.settings import TrainConfig, generator_of, mixed_seed
+from frost.training.settings import RuntimeConfig, TrainConfig, generator_of, mixed_seed
 from frost.training.sources import Batch, ImageSource, Source
+
+CLIP = 1.0    # largest gradient norm
 
 
 class StepRecord(NamedTuple):
@@ -81,14 +82,16 @@ class Training:
     precision: Precision
     step: int = 0          # steps taken
     world: World = SINGLE  # the processes that share each batch
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
     @classmethod
-    def begin(cls, model: IterativeModel, config: TrainConfig, world: World | None = None) -> Training:
+    def begin(cls, model: IterativeModel, config: TrainConfig, world: World | None = None,
+              runtime: RuntimeConfig | None = None) -> Training:
         """Before the first step."""
         precision = resolve_precision(config.precision, device_of(model))
-        ema = begin_ema(model) if config.average else None
+        ema = begin_ema(model) if config.ema else None
         optimizer = make_optimizer(model, config.learning_rate, config.weight_decay, config.optimizer)
-        return cls(model, ema, optimizer, precision, world=world or SINGLE)
+        return cls(model, ema, optimizer, precision, world=world or SINGLE, runtime=runtime or RuntimeConfig())
 
     @property
     def result(self) -> IterativeModel:
@@ -103,9 +106,9 @@ def steps_in(data: Images | Source, config: TrainConfig, processes: int = 1) -> 
 
 
 def fit(model: IterativeModel, data: Images | Source, config: TrainConfig, halting: HaltingConfig,
-        watch: Watcher | None = None) -> Iterator[StepRecord]:
+        watch: Watcher | None = None, runtime: RuntimeConfig | None = None) -> Iterator[StepRecord]:
     """Train in place from the first step to the last; a record after every step."""
-    return go_on(Training.begin(model, config), data, config, halting, watch)
+    return go_on(Training.begin(model, config, runtime=runtime), data, config, halting, watch)
 
 
 def go_on(training: Training, data: Images | Source, config: TrainConfig, halting: HaltingConfig,
@@ -115,11 +118,13 @@ def go_on(training: Training, data: Images | Source, config: TrainConfig, haltin
     Args:
         task: how answers are judged, where not as the model says.
     """
-    source = data if isinstance(data, Source) else ImageSource(data, config, training.world)
+    if not isinstance(data, Source):
+        data = ImageSource(data, config, training.world, training.runtime.workers)
+    source: Source = data
     task = training.model.task if task is None else task
     steps = config.epochs * source.batches
     training.model.train()
-    if config.compile:
+    if training.runtime.compile:
         training.model.compile()
     has_warned = False
     for epoch in range(training.step // source.batches + 1, config.epochs + 1):
@@ -148,7 +153,7 @@ def _train_step(training: Training, batch: Batch, config: TrainConfig, halting: 
         own = (world.rank,) if world.size > 1 else ()
         torch.manual_seed(mixed_seed(config.seed, 3, step, *own))    # for what a block may draw, such as dropout
         with autocast(training.precision, device):
-            mine = _trajectory(model, batch.inputs, _depth_of(model, config, step, steps), halting, config)
+            mine = _trajectory(model, batch.inputs, _depth_of(model, config, step, steps), halting, training.runtime)
     loss, whole = _loss(world, mine, batch, config, halting, task)
     if not is_finite(loss):
         raise FloatingPointError(f"the loss is {loss.total.item()} at step {step}, {batch.name}; "
@@ -159,13 +164,13 @@ def _train_step(training: Training, batch: Batch, config: TrainConfig, halting: 
                          "modules or their methods, and leave no_grad and detach out of them.")
     loss.total.backward()
     world.sum_gradients(model)
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     if not torch.isfinite(norm):
         raise FloatingPointError(f"a gradient is not finite at step {step}, {batch.name}; "
                                  "lower train.learning_rate, in a new --out.")
     optimizer.step()
     if training.ema is not None:
-        update_ema(training.ema, model, step, config.average)
+        update_ema(training.ema, model, step, config.ema)
     training.step = step
     seen = whole._replace(states=None, outputs=whole.outputs.detach(), score_logits=whole.score_logits.detach())
     return _record(model, loss, seen, batch.targets, task, (step, steps, epoch), rate, norm.item()), seen
@@ -174,28 +179,17 @@ def _train_step(training: Training, batch: Batch, config: TrainConfig, halting: 
 def _loss(world: World, mine: Trajectory, batch: Batch, config: TrainConfig, halting: HaltingConfig,
           task: Task) -> tuple[Objective, Trajectory]:
     """The loss of the whole batch, differentiable in this process's samples, and the trajectories of all."""
-    targets, part, mixed = batch.targets, batch.part, batch.mixed
-    settings: dict[str, Any] = {"task": task, "label_smoothing": config.label_smoothing,
-                                "supervision": config.supervision}
+    targets, part = batch.targets, batch.part
     count, own = len(targets), part.stop - part.start
     whole = mine._replace(outputs=world.gathered(mine.outputs[:own], count, part),
                           score_logits=world.gathered(mine.score_logits[:own], count, part))
-    if world.size == 1 or halting.ranks == "gathered":
-        return objective(whole, targets, halting, mixed=mixed, **settings), whole
-    rows = part if own else slice(0, 1)
-    partners = None if mixed is None else Mixed(mixed.partners[rows], mixed.share)
-    local = objective(mine, targets[rows], halting, mixed=partners, **settings)
-    share = own / count                                      # of the batch, so that the parts add up to a mean
-    numbers = world.summed([share * number.detach() for number in (local.total, *local[1:4], local.pondering)])
-    easy, hard = (world.gathered(members[:own].float(), count, part) > 0 for members in (local.easy, local.hard))
-    total = numbers[0] + share * (local.total - local.total.detach())    # the value of all, the gradient of ours
-    _, last, relative, anchoring, pondering = numbers
-    return Objective(total, last, relative, anchoring, easy, hard, pondering), whole
+    return objective(whole, targets, halting, task=task, label_smoothing=config.label_smoothing,
+                     supervision=config.supervision, mixed=batch.mixed), whole
 
 
 def _trajectory(model: IterativeModel, inputs: Inputs, depth: int, halting: HaltingConfig,
-                config: TrainConfig) -> Trajectory:
-    if config.checkpointing:
+                runtime: RuntimeConfig) -> Trajectory:
+    if runtime.checkpointing:
         trajectory = unroll(model, inputs, depth, halting.stop_gradient)
     else:
         trajectory = model(inputs, depth=depth, keep_states=False, isolate_score=halting.stop_gradient)
@@ -205,10 +199,10 @@ def _trajectory(model: IterativeModel, inputs: Inputs, depth: int, halting: Halt
 
 def _depth_of(model: IterativeModel, config: TrainConfig, step: int, steps: int) -> int:
     """T; or a number of refinement steps drawn for this batch; or one that grows to T as the training goes on."""
-    if not config.least_depth:
+    if config.depth_schedule == "full":
         return model.depth
-    least = min(config.least_depth, model.depth)
-    if config.growing_depth:
+    least = min(config.min_depth, model.depth)
+    if config.depth_schedule == "growing":
         return least + (step - 1) * (model.depth - least + 1) // steps
     return int(torch.randint(least, model.depth + 1, (), generator=generator_of(config.seed, 4, step)))
 

@@ -74,5 +74,5 @@ def explained_memory(batch: int) -> Iterator[None]:
         text = str(error).lower()
         if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or ("alloc" in text and "memory" in text):
             raise ValueError(f"there is too little memory for a batch of {batch}: lower train.batch, or set "
-                             "train.checkpointing=true, which keeps fewer states.") from error
+                             "runtime.checkpointing=true, which keeps fewer states.") from error
         raise

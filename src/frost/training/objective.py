@@ -26,6 +26,8 @@ from frost.training.settings import Supervision
 ENOUGH = 0.99    # ACT stops when the chances add up to this
 
 
+PRIOR = 0.25     # PonderNet: chance to halt at each step before anything is seen, which means four steps
+
 class Objective(NamedTuple):
     """The loss and its parts, and what they were computed from."""
 
@@ -67,18 +69,15 @@ def task_loss(losses: Tensor, supervision: Supervision = "last") -> Tensor:
 
 
 def relative_loss(score_logits: Tensor, easy: Tensor, hard: Tensor, margin: float,
-                  across: Literal["step", "all"] = "step", reduce: Literal["mean", "sum"] = "mean") -> Tensor:
+                  reduce: Literal["mean", "sum"] = "mean") -> Tensor:
     """A margin between the scores of easy and hard pairs, (b, t) → scalar.
 
         L_rel = Σ_t 1/(|E||H|) Σ_{(i,j) ∈ E×H} max(0, s_{j,t} − s_{i,t} + δ)        (22)
 
-    `across="step"` compares pairs of the same step, with E and H those of that step; a step without both adds nothing.
-    `across="all"` compares every easy pair with every hard one, whatever their steps. Paper choice: a mean over the
-    steps; the printed sum lets the ranking swamp the task (`reduce="sum"` is T times the mean).
+    Pairs of the same step are compared, with E and H those of that step; a step without both adds nothing. Paper
+    choice: a mean over the steps; the printed sum lets the ranking swamp the task (`reduce="sum"` is T times the mean).
     """
     scores = score_of(score_logits)
-    if across == "all":
-        scores, easy, hard = scores.reshape(-1, 1), easy.reshape(-1, 1), hard.reshape(-1, 1)
     gap = scores[None, :, :] - scores[:, None, :]             # (i, j, t): s_j − s_i
     pairs = easy[:, None, :] & hard[None, :, :]               # (i, j, t)
     hinge = (gap + margin).clamp_min(0) * pairs
@@ -140,13 +139,13 @@ def prior_weights(steps: int, chance: float, like: Tensor) -> Tensor:
     return weights
 
 
-def pondering_loss(kind: Literal["act", "ponder"], losses: Tensor, score_logits: Tensor, prior: float) -> Pondering:
+def pondering_loss(kind: Literal["act", "ponder"], losses: Tensor, score_logits: Tensor) -> Pondering:
     """The weighed task loss and the price, from the losses and the score of every step, (b, t) each."""
     if kind == "act":
         weights, price = act_weights(score_logits)
         return Pondering((weights * losses).sum(dim=1).mean(), price.mean())
     weights = ponder_weights(score_logits)
-    against = prior_weights(losses.shape[1], prior, losses)
+    against = prior_weights(losses.shape[1], PRIOR, losses)
     divergence = (weights * (weights.clamp_min(1e-12).log() - against.log())).sum(dim=1)
     return Pondering((weights * losses).sum(dim=1).mean(), divergence.mean())
 
@@ -177,11 +176,10 @@ def objective(trajectory: Trajectory, targets: Tensor, halting: HaltingConfig, *
         easy = hard = torch.zeros_like(losses, dtype=torch.bool)
     nothing = losses.new_zeros(())
     if halting.objective != "rank":
-        weighed, price = pondering_loss(halting.objective, losses, trajectory.score_logits, halting.ponder_prior)
+        weighed, price = pondering_loss(halting.objective, losses, trajectory.score_logits)
         return Objective(weighed + halting.ponder_weight * price, weighed, nothing, nothing, easy, hard, price)
-    across: Literal["step", "all"] = "all" if halting.pairs == "all" else "step"
     found = task_loss(losses, supervision)
-    relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, across, halting.reduce)
+    relative = relative_loss(trajectory.score_logits, easy, hard, halting.margin, halting.reduce)
     anchoring = anchoring_loss(trajectory.score_logits, easy, hard, halting.reduce)
     total = found + halting.relative_weight * relative + halting.anchoring_weight * anchoring
     return Objective(total, found, relative, anchoring, easy, hard, nothing)

@@ -55,8 +55,7 @@ def refit_on(model: IterativeModel, batches: Iterable[tuple[Inputs, Tensor]], ha
         raise ValueError("halting.refit teaches a halting score, and this model has none; set it to 0.")
     has_quality = (model.task if task is None else task).quality is not None
     examples = collect_examples(model, batches, halting.refit, task, report)
-    halting = replace(halting, rank_by="wins" if has_quality else "gain", pairs="step")
-    fit_score(score_part(model), examples, halting, seed)
+    fit_score(score_part(model), examples, replace(halting, rank_by="wins" if has_quality else "gain"), seed)
 
 
 def score_part(model: IterativeModel) -> LinearScore:
@@ -126,8 +125,7 @@ def fit_score(score: LinearScore, examples: Examples, halting: HaltingConfig, se
             beside = None if examples.output_features is None else examples.output_features[rows]
             logits = score(examples.features[rows], beside)
             easy, hard = easy_and_hard(examples.losses[rows], halting, examples.quality[rows])
-            across: Any = "all" if halting.pairs == "all" else "step"
-            loss = (halting.relative_weight * relative_loss(logits, easy, hard, halting.margin, across)
+            loss = (halting.relative_weight * relative_loss(logits, easy, hard, halting.margin)
                     + halting.anchoring_weight * anchoring_loss(logits, easy, hard))
             optimizer.zero_grad()
             loss.backward()

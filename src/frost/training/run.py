@@ -29,7 +29,6 @@ from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.interrupt import Stopped, stop_requests
-from frost.recipes import RunConfig
 from frost.training.distributed import World, process_group
 from frost.training.logging import check_tensorboard
 from frost.training.loop import Training
@@ -37,6 +36,7 @@ from frost.training.memory import explained_memory
 from frost.training.refit import refit
 from frost.training.runfolder import ORIGIN, alone_in, begin, has_ended, may_begin
 from frost.training.runner import Probe, Runner
+from frost.training.settings import RunConfig
 from frost.training.sources import ImageSource
 from frost.training.validation import Validation, run_shared, validated
 from frost.transfer import fill
@@ -65,12 +65,12 @@ def train(config: RunConfig, out: Path, *, data_folder: Path | None = None, resu
         probe: gets the model before the first step and after each one; what it returns goes to probes.jsonl.
         command: the words that started this, to be printed when it is interrupted and kept with the run.
     """
-    device = resolve_device(config.train.device)
+    device = resolve_device(config.runtime.device)
     resolve_precision(config.train.precision, device)    # what cannot be is refused before anything is written
     check_kornia(config.train.augment)
     if tensorboard:
         check_tensorboard()
-    with process_group(device, config.train.timeout) as world:
+    with process_group(device, config.runtime.timeout) as world:
         if download and world.size > 1:
             raise ValueError("--download is for one process; download first, then train with several.")
         was_there = not world.on_rank0(lambda: may_begin(out, to_dict(config), resume))
@@ -120,8 +120,9 @@ def _train(config: RunConfig, out: Path, world: World, model: IterativeModel, da
             return True
         run = _Run(out, config, data, command, first_hash)
         run.runner = Runner(
-            out, Training.begin(model, config.train, world), ImageSource(data.train, config.train, world),
-            config.train, config.halting, model.task, stop, run.final_config(),
+            out, Training.begin(model, config.train, world, config.runtime),
+            ImageSource(data.train, config.train, world, config.runtime.workers), config.train, config.halting,
+            model.task, stop, run.final_config(),
             shlex.join([*(word for word in command if word != "--resume"), "--resume"]),
             lambda model: run.validated(model)[1], config.train.batch * world.size, probe=probe)
         run.runner.open(files, tensorboard)

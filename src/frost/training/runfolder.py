@@ -20,13 +20,11 @@ from typing import Any
 from frost import checkpoint, directory
 from frost.config import from_dict, to_dict
 from frost.data.splits import DataSet, Images
-from frost.recipes import RunConfig
+from frost.legacy import modern
+from frost.training.settings import RUNTIME, RunConfig
 
 RUN, ORIGIN = "run.json", "origin.json"
 LOCK = ".lock"
-# How a run is worked on, not what it is: it may be gone on with under others.
-RUNTIME = frozenset(f"train.{name}" for name in (
-    "device", "workers", "timeout", "save_every", "validate_every", "checkpointing", "compile"))
 TRACES = {LOCK, f".{RUN}.tmp"}   # of a process that was killed before it had begun
 
 
@@ -110,18 +108,19 @@ def _check_same(out: Path, part: str, ours: Mapping[str, Any]) -> None:
     if not isinstance(stored, dict):
         raise ValueError(f"{out / RUN} does not say what the run began with; choose another --out.")
     before, now = _flat(_completed(stored) if part == "config" else stored), _flat(ours)
-    for path in sorted((before.keys() | now.keys()) - (RUNTIME if part == "config" else set())):
+    for path in sorted(path for path in before.keys() | now.keys() if not path.startswith(f"{RUNTIME}.")):
         if before.get(path) != now.get(path):
             raise ValueError(f"{out} is another run: its {path} is {before.get(path)}, here it is {now.get(path)}; "
                              "choose another --out, or the recipe, settings, data and --from that it began with.")
 
 
 def _completed(stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration with the defaults of settings that did not exist when it was written."""
+    """A configuration in today's names, with the defaults of settings that did not exist when it was written."""
+    renamed = modern(stored)
     try:
-        return to_dict(from_dict(RunConfig, stored))
+        return to_dict(from_dict(RunConfig, renamed))
     except ValueError:
-        return stored    # written by a frost that knew other settings; the difference will be named
+        return renamed    # of frost.fit, or of a frost that knew other settings; the difference will be named
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

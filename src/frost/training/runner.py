@@ -154,7 +154,7 @@ class Runner:
             self.records.probe(self.training.step, found)
 
     def _save_if_due(self, is_last: bool) -> None:
-        every = self.train.save_every
+        every = self.training.runtime.save_every
         is_due = self.training.step % every == 0 if every else time.monotonic() - self.last_save >= SAVE_SECONDS
         if is_due or is_last:
             self.save()
@@ -163,7 +163,8 @@ class Runner:
     def _validate_if_due(self) -> str:
         """At the end of an epoch, once: the depth–accuracy curve; what the progress line shows of it."""
         epoch, rest = divmod(self.training.step, self.source.batches)
-        is_due = epoch and not rest and (epoch % self.train.validate_every == 0 or self.training.step == self.steps)
+        every = self.training.runtime.validate_every
+        is_due = epoch and not rest and (epoch % every == 0 or self.training.step == self.steps)
         if self.validate is None or not is_due or self.validated_at == self.training.step:
             return ""
         validation = self.validation = self.checked(self.validate(self.training.result))

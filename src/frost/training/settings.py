@@ -1,77 +1,106 @@
-"""How a model is trained: every setting, its default and its limits."""
+"""What decides a run: how a model is trained and on what; beside it, how the work is done, which decides nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 
-from frost.config import check_fields
+from frost.config import check_fields, described, setting, to_dict
 from frost.core.precision import Device
 from frost.data.augment import Augmentation
+from frost.data.catalogue import PROBLEMS
+from frost.halting.ranking import HaltingConfig
+from frost.zoo.registry import ModelConfig
 
 Supervision = Literal["last", "all"]
 LARGEST_BATCH = 2**16    # images: beyond it a typing mistake is likelier than a machine
+RUNTIME = "runtime"      # the group of a run that is no part of its identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
     """How a model is trained."""
 
-    RETIRED: ClassVar[dict[str, object]] = {"deep_supervision": 0.0, "supervision_growth": 0.0,
-                                            "ranked_supervision": False, "ranked_among": "all"}
-
-    epochs: int = 50
-    batch: int = 64
-    optimizer: Literal["adamw", "muon"] = "adamw"   # muon: for kernels whose length does not matter
-    learning_rate: float = 3e-3     # of AdamW; Muon's is a fixed multiple of it
-    weight_decay: float = 0.05
-    warmup: float = 0.1             # share of all steps
-    clip: float = 1.0               # largest gradient norm
-    label_smoothing: float = 0.0
-    supervision: Supervision = "last"   # the last step's loss (§5.1), or that of all steps, step t weighing t
-    random_depth: int = 0           # least number of refinement steps, drawn anew for each batch up to T; 0 is always T
-    growing_depth: int = 0          # steps at first, growing to T in equal parts of the training; 0 is always T
-    average: float = 0.0            # decay of the averaged weights, which are what is kept in the end; 0 keeps the last
-    augment: Augmentation = field(default_factory=Augmentation)
-    device: Device = "auto"         # auto is a GPU if there is one
-    precision: Literal["auto", "float32", "bf16"] = "auto"   # auto is bf16 where the hardware multiplies it
-    checkpointing: bool = False     # recompute states in the backward pass: memory hardly grows with T
-    compile: bool = False           # torch.compile the model; then a resume is not bit for bit
-    validate_every: int = 1         # epochs
-    save_every: int = 0             # steps between checkpoints; 0 is one every five minutes
-    workers: int = 0                # threads that read images ahead; changes no result, helps where images are decoded
-    timeout: float = 300.0          # seconds that one process waits for another before it gives up
-    seed: int = 0
+    epochs: int = setting(50, "passes over the training data", least=1)
+    batch: int = setting(64, "inputs in a step, of each process", least=1, most=LARGEST_BATCH)
+    optimizer: Literal["adamw", "muon"] = setting("adamw", "muon is for kernels whose length does not matter")
+    learning_rate: float = setting(3e-3, "of AdamW at its highest; Muon's is a fixed multiple of it", above=0)
+    weight_decay: float = setting(0.05, "of matrices and kernels", least=0)
+    warmup: float = setting(0.1, "share of all steps in which the learning rate rises", least=0, below=1)
+    label_smoothing: float = setting(0.0, "share of a label that goes to all classes alike", least=0, below=1)
+    supervision: Supervision = setting("last", "the last step's loss (§5.1), or that of all steps, step t weighing t")
+    depth_schedule: Literal["full", "random", "growing"] = setting(
+        "full", "steps of a batch: T; drawn from min_depth to T; or growing from min_depth to T")
+    min_depth: int = setting(0, "fewest steps of a batch where depth_schedule is random or growing", least=0)
+    ema: float = setting(0.0, "decay of the averaged weights, which are what is kept; 0 keeps the last", least=0,
+                         below=1)
+    augment: Augmentation = setting(Augmentation(), "what is done to training images")
+    precision: Literal["auto", "float32", "bf16"] = setting("auto", "auto is bf16 where the hardware multiplies it")
+    seed: int = setting(0, "of the first weights, the order and everything random", least=0, below=2**62)
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("epochs", "batch", "validate_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.batch > LARGEST_BATCH:
-            raise ValueError(f"batch must be at most {LARGEST_BATCH:,}, got {self.batch}.")
-        for name in ("learning_rate", "clip", "timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("weight_decay", "random_depth", "growing_depth", "save_every", "seed", "workers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
-        if self.seed >= 2**62:
-            raise ValueError(f"seed must be below 2^62, got {self.seed}.")
-        if self.random_depth and self.growing_depth:
-            raise ValueError("random_depth and growing_depth exclude one another; set one of them to 0.")
+        if self.depth_schedule == "full" and self.min_depth:
+            raise ValueError(f"min_depth is for depth_schedule random or growing, which is full; got {self.min_depth}.")
+        if self.depth_schedule != "full" and not self.min_depth:
+            raise ValueError(f"depth_schedule={self.depth_schedule} needs min_depth, the fewest steps of a batch; got "
+                             "0.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeConfig:
+    """How a run is worked on, not what it is: it may be resumed under others."""
+
+    device: Device = setting("auto", "auto is a GPU if there is one; another device rounds differently")
+    workers: int = setting(0, "threads that read images ahead, for images that are decoded from files", least=0)
+    timeout: float = setting(300.0, "seconds that one process waits for another before it gives up", above=0)
+    save_every: int = setting(0, "steps between checkpoints; 0 is one every five minutes", least=0)
+    validate_every: int = setting(1, "epochs between validations", least=1)
+    checkpointing: bool = setting(False, "compute states again in the backward pass: less memory, other rounding")
+    compile: bool = setting(False, "torch.compile the model: other rounding, and a resume is not bit for bit")
+
+    def __post_init__(self) -> None:
+        check_fields(self)
         if self.compile and self.checkpointing:
             raise ValueError("compile and checkpointing exclude one another; set one of them to false.")
-        for name in ("warmup", "label_smoothing", "average"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """A complete run: `--set data=…`, `--set model.…`, `--set halting.…`, `--set train.…`, `--set runtime.…`."""
+
+    recipe: str = field(metadata=described("the recipe that it began as"))
+    data: Literal["addition", "mazes", "digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "imagenet100",
+                  "folder"] = field(metadata=described("the data set"))
+    model: ModelConfig = field(metadata=described("what is trained"))
+    halting: HaltingConfig = setting(HaltingConfig(), "how the halting score is taught")
+    train: TrainConfig = setting(TrainConfig(), "how the model is trained")
+    runtime: RuntimeConfig = setting(RuntimeConfig(), "how the work is done; decides nothing")
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        fewest, depth = self.train.min_depth, self.model.depth
+        if self.data in PROBLEMS and self.train.augment != Augmentation():
+            raise ValueError(f"train.augment changes images and not answers at each position, so {self.data} cannot be "
+                             "augmented; leave its fields as they are.")
+        if fewest > depth:
+            raise ValueError(f"train.min_depth must be at most model.depth, which is {depth}; got {fewest}.")
+        if fewest and self.halting.calibrate == "last-epoch":
+            raise ValueError(f"train.depth_schedule={self.train.depth_schedule} gives batches different numbers of "
+                             "scores; halting.calibrate must be held-out then, got last-epoch.")
+        compared = [depth] if self.halting.refit else []
+        compared += [fewest or depth] if self.halting.rank_by != "loss" else []
+        if min(compared, default=2) < 2:
+            raise ValueError(f"halting.rank_by={self.halting.rank_by} and refit={self.halting.refit} compare a step "
+                             "with the last one: model.depth, and train.min_depth unless it is 0, must be at least 2; "
+                             f"got {depth} and {fewest}.")
 
     @property
-    def least_depth(self) -> int:
-        """The fewest steps that a batch may take; 0 where all take T."""
-        return self.random_depth or self.growing_depth
+    def identity(self) -> dict[str, Any]:
+        """What decides a result, as plain values: all but the runtime."""
+        return {name: value for name, value in to_dict(self).items() if name != RUNTIME}
 
 
 def generator_of(*numbers: int) -> torch.Generator:

@@ -79,10 +79,14 @@ def prefetch(data: Images, shares: Sequence[Tensor], world: World, whole: bool, 
 
 
 class ImageSource:
-    """A data set of labelled images, shuffled, augmented and shared among processes."""
+    """A data set of labelled images, shuffled, augmented and shared among processes.
 
-    def __init__(self, data: Images, config: TrainConfig, world: World) -> None:
-        self._data, self._config, self._world = data, config, world
+    Args:
+        workers: threads that read ahead; their number changes nothing.
+    """
+
+    def __init__(self, data: Images, config: TrainConfig, world: World, workers: int = 0) -> None:
+        self._data, self._config, self._world, self._workers = data, config, world, workers
         self.batches = -(-len(data) // (config.batch * world.size))
 
     def epoch(self, number: int, first: int, device: torch.device, dtype: torch.dtype) -> Iterator[Batch]:
@@ -90,7 +94,7 @@ class ImageSource:
         config, step = self._config, (number - 1) * self.batches + first
         order = torch.randperm(len(self._data), generator=generator_of(config.seed, 1, number))
         shares = order.split(config.batch * self._world.size)[first:]
-        for batch in prefetch(self._data, shares, self._world, looks_across(config.augment), config.workers):
+        for batch in prefetch(self._data, shares, self._world, looks_across(config.augment), self._workers):
             step += 1
             labels = self._data.labels[batch.rows].to(device)
             images, mixed = self._augmented(batch, labels, generator_of(config.seed, 2, step))

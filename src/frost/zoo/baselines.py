@@ -106,25 +106,24 @@ class BasicSSM(Baseline):
     """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *, depth: int,
-                 channels: int | None = None, classes: int | None = None, layout: Layout = "auto", start: str = "zero",
+                 channels: int | None = None, classes: int | None = None, layout: Layout = "auto",
                  rectify: bool = False, score_sees: Sees = "state") -> None:
         super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
                          rectify=rectify, score_sees=score_sees)
         self.transition = transition
         self.input_map = ChannelMap(self.head.channels, self.head.channels, layout=layout)
-        self.start = start
         self._at_zero = FrozenCache()
 
     def _begin(self, inputs: Inputs) -> State:
-        """h_0, B(x) and D(x), once per input."""
+        """h_0 = 0, B(x) and D(x), once per input."""
         x, state = self._features(inputs)
         drive = self.input_map(x)
-        return state._replace(hidden=x if self.start == "stem" else torch.zeros_like(drive), drive=drive)
+        return state._replace(hidden=torch.zeros_like(drive), drive=drive)
 
     def step(self, state: State) -> State:
         """h_t → h_t + A(h_t) + B(x) (4); the first step from h_0 = 0 as cheap as FROST's."""
         assert state.drive is not None
-        is_first = state.step == 0 and self.start == "zero" and not state.context
+        is_first = state.step == 0 and not state.context
         change = (value_at_zero(self._at_zero, self.transition, state.hidden, called) if is_first
                   else changed(self.transition, state.hidden, state.context))
         return self._moved(state, state.hidden + change + state.drive)

@@ -38,8 +38,7 @@ def fold(model: Frost) -> BasicSSM:
     if not isinstance(model, Frost):
         raise ValueError(f"only a Frost model can be folded, got {type(model).__name__}.")
     if type(model.rule) is not Residual:
-        raise ValueError("only the residual rule folds into a BasicSSM, this model uses "
-                         f"'{model.config.rule}'.")
+        raise ValueError(f"only the residual rule folds into a BasicSSM, this model uses '{model.config.update}'.")
     if not model.head.is_linear:
         raise ValueError("only a linear head folds (Classifier, Regressor, Dense): λ^{−H} goes into its weights, and a "
                          "head of your own has no power of λ to take out.")
@@ -48,7 +47,7 @@ def fold(model: Frost) -> BasicSSM:
     last = _last_map(source)
     with torch.random.fork_rng(devices=[]):    # the score and B below are made, then replaced
         folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
-                          copy.deepcopy(source.head), depth=model.depth, start=model.config.start, layout=model.layout,
+                          copy.deepcopy(source.head), depth=model.depth, layout=model.layout,
                           score_sees=model.config.score_sees)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
     folded.signature, folded.batch_invariance = model.signature, model.batch_invariance

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from frost.zoo.images import ImageStem
 
+EXPANSION = 4    # width of the MLP ÷ channels
+
 
 class Attention(nn.Module):
     """Multi-head self-attention."""
@@ -37,9 +39,9 @@ class VitBranch(nn.Module):
         a = attention(norm(h)),   m = mlp(norm(h + a)),   block(h) = h + a + m,   A(h) = a + m
     """
 
-    def __init__(self, channels: int, heads: int, expansion: float = 4.0) -> None:
+    def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
-        width = int(channels * expansion)
+        width = EXPANSION * channels
         self.norm_attention = nn.LayerNorm(channels)
         self.attention = Attention(channels, heads)
         self.norm_mlp = nn.LayerNorm(channels)
