@@ -7,8 +7,8 @@ Prints the table of docs/decisions/dynamics.md.
 
 from __future__ import annotations
 
+from frost.commands.describe import describe
 from frost.report.tables import si, table
-from frost.workflows.describe import describe
 
 MODELS = (("vanilla", []), ("recurrent", []), ("basic-ssm", []), ("frost", []), ("frost", ["rule=gated"]),
           ("frost", ["rule=contractive"]), ("frost", ["rule=theorem"]))

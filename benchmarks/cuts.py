@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from shipped import opened
 
-from frost.analysis.traces import trace
+from frost.evaluation.calibrating import FRACTIONS
+from frost.evaluation.datasets import labelled
+from frost.evaluation.traces import trace
 from frost.halting.budget import Cut, best_cut, per_step_at_mean_depth, stops_at, straight_cut
-from frost.workflows.calibrate import FRACTIONS
-from frost.workflows.dataset import labelled
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cuts.json"
 HALVINGS = 3

@@ -28,22 +28,22 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 import frost
-from frost.analysis.complexity import measure
-from frost.analysis.traces import trace
 from frost.core.head import Classifier
 from frost.core.layout import pool
 from frost.core.trajectory import IterativeModel, State, evaluating
 from frost.data.augment import augmented
 from frost.data.catalogue import load
 from frost.data.splits import Images
+from frost.evaluation.calibrating import cost_of
+from frost.evaluation.complexity import measure
+from frost.evaluation.datasets import labelled
+from frost.evaluation.traces import trace
 from frost.halting.budget import stops_at
 from frost.halting.calibration import Cost
 from frost.recipes import recipe
 from frost.report.tables import percent, table
 from frost.training.loop import Training, go_on
 from frost.training.sources import LoaderSource
-from frost.workflows.calibrate import cost_of
-from frost.workflows.dataset import labelled
 from frost.zoo.registry import build
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "equal-time.json"

@@ -17,9 +17,9 @@ import torch
 
 from frost.checkpoint import load
 from frost.core.trajectory import Prediction
+from frost.evaluation.datasets import data_of
 from frost.runtime.engine import Engine
 from frost.training.evaluate import run_frozen
-from frost.workflows.dataset import data_of
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "executors.json"
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from shipped import opened
 
-from frost.analysis.traces import trace
+from frost.evaluation.datasets import labelled
+from frost.evaluation.traces import trace
 from frost.halting.budget import best_cut, stops_at, straight_cut
 from frost.halting.guarantee import cheapest_safe, per_step_ladder, pooled_ladder
-from frost.workflows.dataset import labelled
-from frost.workflows.progress import progress
+from frost.report.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"
 SPLITS, DRAWN, POINTS, CONFIDENCE = 200, 5000, 1.0, 0.95

@@ -20,15 +20,15 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
-from frost.analysis.traces import Traces
 from frost.checkpoint import load
 from frost.core.trajectory import evaluating
+from frost.evaluation.datasets import data_of, labelled
+from frost.evaluation.traces import Traces
 from frost.halting.budget import per_step_at_mean_depth, stops_at
 from frost.halting.choice import gain_of
 from frost.halting.signals import SIGNALS, along
+from frost.report.progress import progress
 from frost.report.tables import table
-from frost.workflows.dataset import data_of, labelled
-from frost.workflows.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 FRACTIONS = (0.35, 0.5, 0.75)

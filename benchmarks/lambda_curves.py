@@ -19,7 +19,7 @@ from frost.config import override
 from frost.recipes import recipe
 from frost.training.logbook import read
 from frost.training.records import LOGBOOK
-from frost.workflows.train import train
+from frost.training.run import train
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lambda.json"
 SETTINGS = {"H = 0.2": ("model.hurst=0.2",), "H = 0.5": ("model.hurst=0.5",), "H = 0.8": ("model.hurst=0.8",),

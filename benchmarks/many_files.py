@@ -26,7 +26,7 @@ import torch
 from PIL import Image
 
 from frost.checkpoint import load
-from frost.workflows.dataset import data_of
+from frost.evaluation.datasets import data_of
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "many-files.json"
 COUNT, TOGETHER, INTERRUPTED_AT, WARM = 100_000, 1000, 0.4, 0.1

@@ -18,11 +18,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from frost.analysis.frontier import LOSSES
+from frost.commands import evaluate
+from frost.evaluation.frontier import LOSSES
 from frost.recipes import RunConfig, recipe
 from frost.report.tables import percent, table
-from frost.workflows import evaluate
-from frost.workflows.train import train
+from frost.training.run import train
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "problems.json"
 NAMES = ("addition", "mazes")

@@ -19,14 +19,14 @@ import torch
 from shipped import opened
 from torch import Tensor
 
-from frost.analysis.rules import PER_STEP, depths_of
-from frost.analysis.traces import Traces, trace
+from frost.evaluation.datasets import labelled
+from frost.evaluation.stopping_rules import PER_STEP, depths_of
+from frost.evaluation.traces import Traces, trace
 from frost.halting.ranking import HaltingConfig, RankBy
 from frost.halting.score import Sees, make_score
 from frost.recipes import recipe
+from frost.report.progress import progress
 from frost.training.refit import fit_score, images_of, look
-from frost.workflows.dataset import labelled
-from frost.workflows.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 FRACTIONS = (0.35, 0.5, 0.75)

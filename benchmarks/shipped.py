@@ -7,7 +7,7 @@ from pathlib import Path
 
 from frost.checkpoint import Run, load
 from frost.data.splits import DataSet, Images
-from frost.workflows.dataset import data_of
+from frost.evaluation.datasets import data_of
 
 
 def opened(sentence: str) -> tuple[argparse.Namespace, Run, DataSet[Images]]:

@@ -30,6 +30,7 @@ from frost.core.layout import pool
 from frost.core.model import Frost
 from frost.core.trajectory import Trajectory
 from frost.data.splits import Split
+from frost.evaluation.datasets import data_of
 from frost.recipes import recipe
 from frost.training.ahead import read_ahead
 from frost.training.average import begin_average
@@ -37,7 +38,6 @@ from frost.training.loop import Training, _train_step
 from frost.training.objective import objective, step_losses
 from frost.training.optim import learning_rate_at, parameter_groups
 from frost.training.team import ALONE
-from frost.workflows.dataset import data_of
 from frost.zoo.registry import build
 from frost.zoo.resnet import StandardConv2d
 

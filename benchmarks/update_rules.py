@@ -19,11 +19,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from frost.analysis.halting import standard_error
+from frost.commands.demo import run_demo
 from frost.config import override
+from frost.evaluation.halting_table import standard_error
 from frost.recipes import recipe
 from frost.report.tables import percent, table
-from frost.workflows.demo import run_demo
 
 LINEAR = ["model.score_sees=state", "halting.refit=0"]    # the paper's score, taught with the rest
 RULES: dict[str, list[str]] = {

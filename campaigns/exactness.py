@@ -28,7 +28,7 @@ import json, os, sys
 import torch
 from frost import cli
 from frost.training import loop
-from frost.workflows import runner
+from frost.training import runner
 step, place, rank, value = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 real = loop._train_step
 

@@ -32,7 +32,7 @@ NAIVE = """
 import shutil, sys
 from frost import cli, directory
 from frost.training import snapshot
-from frost.workflows import train
+from frost.training import run as train
 
 class InPlace:
     def __init__(self, path): self.path = path.parent / "step-00000001"

@@ -28,7 +28,8 @@ SLOWLY = """
 import os, sys, time
 from frost import cli
 from frost.training import snapshot
-from frost.workflows import runner, train
+from frost.training import run as train
+from frost.training import runner
 place, folder = os.environ["FROST_PLACE"], os.environ["FROST_MARK"]
 
 def slow(real):

@@ -214,7 +214,7 @@ def test_an_unforeseen_error_is_one_line_with_status_one(frost, monkeypatch):
     def breaks(*_: object) -> None:
         raise RuntimeError("out of memory\nwith details")
 
-    monkeypatch.setattr("frost.workflows.describe.describe", breaks)
+    monkeypatch.setattr("frost.commands.describe.describe", breaks)
     done = frost("describe", "frost-vit-8px")
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr == "frost: RuntimeError: out of memory (FROST_TRACEBACK=1 shows where)\n"
@@ -320,7 +320,7 @@ def test_an_error_of_the_system_names_the_file_and_what_to_do(frost, monkeypatch
     def breaks(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system", "here.json")
 
-    monkeypatch.setattr("frost.workflows.describe.describe", breaks)
+    monkeypatch.setattr("frost.commands.describe.describe", breaks)
     assert_one_line_mistake(frost("describe", "frost-vit-8px"), "frost: here.json: Read-only file system.",
                             "Choose another place")
 

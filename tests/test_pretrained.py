@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from frost.analysis.halting import per_step_accuracy
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.data.digits import load_digits
+from frost.evaluation.halting_table import per_step_accuracy
 from frost.training.evaluate import run_frozen
 from frost.zoo.registry import ModelConfig
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from frost.analysis.complexity import measure
 from frost.config import from_dict, override, to_dict
 from frost.data.catalogue import FACTS
+from frost.evaluation.complexity import measure
 from frost.recipes import RECIPES, RunConfig, recipe
 from frost.zoo.registry import ARCHITECTURES, DIMENSIONS, build
 

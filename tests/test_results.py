@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from frost.analysis.complexity import measure
 from frost.checkpoint import load
+from frost.evaluation.complexity import measure
 from frost.workflows.kit.plan import SECTIONS
 
 ROOT = Path(__file__).parent.parent

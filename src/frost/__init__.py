@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from frost.core.task import squared_error, within
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
     from frost.core.transition import branch
+    from frost.evaluation.calibrating import calibrate
+    from frost.evaluation.halting_table import evaluate
     from frost.halting.calibration import Calibration, NotCalibrated
     from frost.halting.policy import AtDepth, Rule, stop_when
     from frost.halting.ranking import HaltingConfig
@@ -23,11 +25,9 @@ if TYPE_CHECKING:
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
+    from frost.training.fit import fit
     from frost.training.settings import TrainConfig
     from frost.transfer import create
-    from frost.workflows.calibrate import calibrate
-    from frost.workflows.evaluate import evaluate
-    from frost.workflows.fit import fit
     from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
     from frost.zoo.fold import fold
     from frost.zoo.registry import ModelConfig, build, named
@@ -58,9 +58,9 @@ _ROOMS = {
     "frost.runtime.stream": ("Request",),
     "frost.training.settings": ("TrainConfig",),
     "frost.transfer": ("create",),
-    "frost.workflows.calibrate": ("calibrate",),
-    "frost.workflows.evaluate": ("evaluate",),
-    "frost.workflows.fit": ("fit",),
+    "frost.evaluation.calibrating": ("calibrate",),
+    "frost.evaluation.halting_table": ("evaluate",),
+    "frost.training.fit": ("fit",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),
     "frost.zoo.registry": ("ModelConfig", "build", "named"),

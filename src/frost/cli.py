@@ -1,4 +1,4 @@
-"""The command line: parses, calls a workflow, prints; no logic.
+"""The command line: parses, calls a command, prints; no logic.
 
 Results go to stdout, progress to stderr. A user's mistake is one line and exit status 2; set FROST_TRACEBACK=1 to see
 where it came from. Results that cannot be printed are one line and exit status 1.
@@ -13,22 +13,14 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-from frost import options
 from frost.config import suggest
-from frost.core.pages import keep_pages
-from frost.workflows.progress import say
-
-
-class Answer(NamedTuple):
-    """What a verb has to say."""
-
-    as_json: dict[str, Any]    # the object for --json
-    as_text: str               # the same for a person
-    status: int = 0
+from frost.core.malloc import keep_pages
+from frost.report.progress import say
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -54,153 +46,37 @@ class OneLineParser(argparse.ArgumentParser):
         return found, rest
 
 
-class Verb(NamedTuple):
-    """A word of the command line."""
+VERBS = {    # in the order of the help; each is a file of `frost.commands`, imported when it is asked for
+    "demo": "the whole story on data that comes with the package",
+    "recipes": "named runs, one line each",
+    "train": "train a recipe's model, or go on with it",
+    "launch": "train with several processes, and go on when one of them dies",
+    "calibrate": "gather a stopping rule's scores on held-out images, and keep them in the run",
+    "evaluate": "accuracy and depth of a run at several quantiles, and after each step",
+    "predict": "the class of each image, and the steps it took",
+    "bench": "images per second beside the full-depth loop, and the efficiency: measured speed-up ÷ ideal",
+    "analyze": "similarity of states, dimension of paths and contraction of a run's step",
+    "reproduce": "every table and figure of the paper, beside the paper's numbers",
+    "describe": "parameters and FLOPs of a model or a run, once per image and per step",
+}
 
-    summary: str
-    action: Callable[[argparse.Namespace], Answer]
-    add_options: Callable[[argparse.ArgumentParser], None] | None
-    takes_settings: bool = True
 
-
-def parser() -> argparse.ArgumentParser:
-    """All verbs and their options."""
+def parser(wanted: Collection[str] = tuple(VERBS)) -> argparse.ArgumentParser:
+    """All verbs, and the options of those wanted."""
     top = OneLineParser(prog="frost", description="Adaptive depth for any shape-preserving block.")
     top.add_argument("--version", action="store_true", help="print the version")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=OneLineParser)
-    for name, verb in VERBS.items():
-        sentence = f"{verb.summary[0].upper()}{verb.summary[1:]}."
-        words = verbs.add_parser(name, help=verb.summary, description=sentence)
-        if verb.add_options is not None:
-            verb.add_options(words)
-        if verb.takes_settings:
-            words.add_argument("--set", action="extend", nargs="+", default=[], metavar="PATH=VALUE",
-                               dest="assignments",
-                               help="change a field of the configuration, for instance model.depth=12 train.seed=1")
+    for name, summary in VERBS.items():
+        words = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name in wanted:
+            command(name).add_arguments(words)
         words.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return top
 
 
-def _demo(arguments: argparse.Namespace) -> Answer:
-    from frost.config import override
-    from frost.recipes import recipe
-    from frost.workflows.demo import run_demo, text
-
-    result = run_demo(override(recipe(arguments.data), arguments.assignments), arguments.out)
-    return Answer(result.to_json(), text(result))
-
-
-def _train(arguments: argparse.Namespace) -> Answer:
-    from frost.config import override
-    from frost.recipes import recipe
-    from frost.workflows.train import text, train
-
-    config = override(recipe(arguments.recipe), arguments.assignments)
-    result = train(config, arguments.out, data_folder=arguments.data, resume=arguments.resume,
-                   download=arguments.download, tensorboard=arguments.tensorboard, source=arguments.source,
-                   command=("frost", *arguments.words))
-    return Answer(result.to_json(), text(result))
-
-
-def _launch(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.launch import launch
-
-    result = launch(arguments.processes, arguments.command, arguments.retries)
-    if result.status:
-        raise SystemExit(result.status)
-    return Answer(result._asdict(), f"All processes have ended well; restarts: {result.restarts}.")
-
-
-def _recipes(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.recipes import as_json, as_text
-
-    return Answer(as_json(), as_text())
-
-
-def _evaluate(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.evaluate import as_json, evaluate_run, text
-
-    result = evaluate_run(arguments.run, arguments.data, arguments.quantiles, arguments.split, arguments.download,
-                          arguments.policy, arguments.frontier,
-                          None if arguments.frontier is None else arguments.figure)
-    return Answer(as_json(result), text(result))
-
-
-def _predict(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.budget import Budget
-    from frost.workflows.predict import as_json, predict, text
-
-    budget = Budget(arguments.quantile, arguments.mean_depth, arguments.accuracy_loss, arguments.depth)
-    result = predict(arguments.run, arguments.files, budget, batch=arguments.batch, out=arguments.out,
-                     listed=arguments.listed)
-    return Answer(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
-
-
-def _calibrate(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.calibrate import as_json, calibrate_run, text
-
-    result = calibrate_run(arguments.run, arguments.data, arguments.policy, arguments.download)
-    return Answer(as_json(result), text(result))
-
-
-def _bench(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.bench import as_json, bench, text
-
-    result = bench(arguments.model, arguments.batch, arguments.precision, arguments.mean_depth, arguments.executor,
-                   arguments.rounds, arguments.seed)
-    return Answer(as_json(result), text(result))
-
-
-def _reproduce(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows import reproduce as kit
-    from frost.workflows.kit.scales import scale_of
-
-    scale = scale_of(arguments.scale)
-    if arguments.plan:
-        what = kit.plan(scale, arguments.out, arguments.data, arguments.only)
-        return Answer(kit.plan_json(what), kit.plan_text(what))
-    result = kit.reproduce(scale, arguments.out, arguments.data, arguments.only, arguments.resume,
-                           ("frost", *arguments.words))
-    return Answer(result.results, kit.text(result))
-
-
-def _analyze(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.analyze import analyze, as_json, text
-
-    result = analyze(arguments.run, arguments.data, arguments.download)
-    return Answer(as_json(result), text(result))
-
-
-def _describe(arguments: argparse.Namespace) -> Answer:
-    from frost.workflows.describe import as_json, as_text, describe, describe_run, is_run, run_json, run_text
-
-    if is_run(arguments.model):
-        facts = describe_run(arguments.model, arguments.assignments)
-        return Answer(run_json(facts), run_text(facts))
-    ours, paper, config = describe(arguments.model, arguments.assignments)
-    return Answer(as_json(arguments.model, ours, paper), as_text(arguments.model, ours, paper, config))
-
-
-VERBS = {
-    "demo": Verb("the whole story on data that comes with the package", _demo, options.demo_options),
-    "recipes": Verb("named runs, one line each", _recipes, None, False),
-    "train": Verb("train a recipe's model, or go on with it", _train, options.train_options),
-    "launch": Verb("train with several processes, and go on when one of them dies", _launch, options.launch_options,
-                   False),
-    "calibrate": Verb("gather a stopping rule's scores on held-out images, and keep them in the run", _calibrate,
-                      options.calibrate_options, False),
-    "evaluate": Verb("accuracy and depth of a run at several quantiles, and after each step", _evaluate,
-                     options.evaluate_options, False),
-    "predict": Verb("the class of each image, and the steps it took", _predict, options.predict_options, False),
-    "bench": Verb("images per second beside the full-depth loop, and what is realised of the ideal", _bench,
-                  options.bench_options, False),
-    "analyze": Verb("similarity of states, dimension of paths and contraction of a run's step", _analyze,
-                    options.analyze_options, False),
-    "reproduce": Verb("every table and figure of the paper, beside the paper's numbers", _reproduce,
-                      options.reproduce_options, False),
-    "describe": Verb("parameters and FLOPs of a model or a run, once per image and per step", _describe,
-                     options.describe_options),
-}
+def command(verb: str) -> Any:
+    """The module that carries out a verb."""
+    return import_module(f"frost.commands.{verb}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -211,29 +87,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")    # a terminal without Greek letters still gets the numbers
     if words and not words[0].startswith("-") and words[0] not in VERBS:
         return _complain(f"there is no verb '{words[0]}'. {suggest(words[0], VERBS)}", 2)
-    arguments = parser().parse_args(words)
+    arguments = parser(words[:1]).parse_args(words)
     arguments.words = words
     if arguments.version:
         from importlib.metadata import version
         return _printed(f"frost {version('frost-ssm')}")
     if arguments.verb is None:
-        parser().print_help()
+        parser(()).print_help()
         return 0
     keep_pages()
     if getattr(arguments, "device", None):
         os.environ["FROST_DEVICE"] = arguments.device    # what `auto` means from here on, also in processes of ours
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: say(f"frost: {message}.")
-        status = _carried_out(VERBS[arguments.verb], arguments)
+        status = _carried_out(arguments)
     if argv is None and status > 128:
-        signal.signal(status - 128, signal.SIG_IGN)    # the same wish again must not change how the process ends
+        signal.signal(status - 128, signal.SIG_IGN)    # the same request again must not change how the process ends
     return status
 
 
-def _carried_out(verb: Verb, arguments: argparse.Namespace) -> int:
-    """Call the workflow, print its answer, and turn what may go wrong into an exit status."""
+def _carried_out(arguments: argparse.Namespace) -> int:
+    """Call the command, print its answer, and turn what may go wrong into an exit status."""
     try:
-        answer = verb.action(arguments)
+        answer = command(arguments.verb).run(arguments)
         words = json.dumps(answer.as_json, allow_nan=False) if arguments.json else answer.as_text
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "status", 130), of_all=True)

@@ -6,9 +6,9 @@ import torch
 from conftest import small_frost
 from frost.core import precision
 from frost.core.precision import autocast, bf16_fault, resolve_precision
+from frost.evaluation.throughput import bench
 from frost.halting.policy import AtDepth
 from frost.runtime.engine import Engine
-from frost.workflows.bench import bench
 
 CPU = torch.device("cpu")
 ILLEGAL = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"

@@ -3,7 +3,7 @@ import io
 import torch
 from matplotlib import image
 
-from frost.report.figures import Curve, Stopped, demo_figure
+from frost.report.demo_digits import Curve, Stopped, demo_figure
 from frost.report.tables import percent, si, table
 
 

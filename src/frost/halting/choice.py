@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from frost.halting.budget import Quality, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
+from frost.halting.fixed_depth import fixed_depth_line
 
 BUDGETS = (0.2, 0.275, 0.35, 0.425, 0.5, 0.6, 0.75, 0.9)    # shares of full depth at which forms are compared
 PER_STEP, TWO_STEP = "-per-step", "-two-step"               # how the names of forms end
@@ -142,11 +143,8 @@ def gain_of(depths: np.ndarray, quality: Quality) -> Gain:
     b and b + 1 are the steps next to the mean depth, w its place between them. The last term has mean 0: it is what the
     mean depth's own randomness adds to the error.
     """
-    rows, deepest = np.arange(len(quality)), quality.shape[1]
-    below = min(math.floor(depths.mean()), deepest - 1) or 1
-    above = min(below + 1, deepest)
-    place = float(depths.mean()) - below
-    line = (1 - place) * quality[:, below - 1] + place * quality[:, above - 1]
-    slope = float(quality[:, above - 1].mean() - quality[:, below - 1].mean())
-    parts = quality[rows, depths - 1] - line - slope * (depths - depths.mean())
+    rows, mean_depth = np.arange(len(quality)), float(depths.mean())
+    above = min(math.floor(mean_depth) + 1, quality.shape[1])
+    slope = float(quality[:, above - 1].mean() - quality[:, max(above - 2, 0)].mean())
+    parts = quality[rows, depths - 1] - fixed_depth_line(quality, mean_depth) - slope * (depths - mean_depth)
     return Gain(float(parts.mean()), float(parts.std()) / math.sqrt(len(parts)))

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from frost.analysis.claims.known import seen_with
 from frost.analysis.consistency import random_walk
 from frost.checkpoint import load
+from frost.evaluation.budget import shown
+from frost.evaluation.datasets import data_of
+from frost.report.progress import say
 from frost.report.tables import percent, table
-from frost.workflows.dataset import data_of
-from frost.workflows.evaluate import shown
 from frost.workflows.kit.measure import extrapolation, geometry
 from frost.workflows.kit.stability import theory
-from frost.workflows.progress import say
 
 PATHS, PROBES = 512, 4
 

@@ -23,18 +23,18 @@ from frost import directory
 from frost.analysis.claims import abstract, cost, geometry, scaling, stopping, training
 from frost.analysis.claims.verdict import RULE, Section, Units, seeds_of, untested
 from frost.data.splits import DataSet, Images
+from frost.evaluation.datasets import open_data
+from frost.interrupt import Stopped
 from frost.recipes import RunConfig
 from frost.report.page import page
 from frost.report.pictures import figure_files
+from frost.report.progress import say
 from frost.report.tables import table
 from frost.training.loop import fit, steps_in
-from frost.workflows.dataset import open_data
-from frost.workflows.interrupt import Stopped
+from frost.training.runfolder import alone_in
 from frost.workflows.kit.plan import SECTIONS, chosen_sections, chosen_units, needed_by
 from frost.workflows.kit.scales import Scale
 from frost.workflows.kit.work import UNITS, do, done
-from frost.workflows.progress import say
-from frost.workflows.runfolder import alone_in
 from frost.zoo.registry import build
 
 KIT, RESULTS, REPORT, FIGURES = "kit.json", "results.json", "report.html", "figures"

@@ -8,17 +8,17 @@ from typing import Any
 from torch import Tensor
 
 from frost.analysis.intervals import of_mean, of_share
-from frost.analysis.rules import PER_STEP, Depths, judge, paired_difference
-from frost.analysis.rules import depths_of as depths_under
-from frost.analysis.traces import Traces, trace
 from frost.core.trajectory import IterativeModel
 from frost.data.corruptions import KINDS, corrupted
 from frost.data.splits import DataSet, Images
+from frost.evaluation.calibrating import FRACTIONS
+from frost.evaluation.comparison import SIMPLE
+from frost.evaluation.datasets import labelled
+from frost.evaluation.stopping_rules import PER_STEP, Depths, judge, paired_difference
+from frost.evaluation.stopping_rules import depths_of as depths_under
+from frost.evaluation.traces import Traces, trace
 from frost.halting.policy import label_oracle
-from frost.workflows.calibrate import FRACTIONS
-from frost.workflows.compare import SIMPLE
-from frost.workflows.dataset import labelled
-from frost.workflows.progress import progress
+from frost.report.progress import progress
 
 RANKS = ("rank", f"rank{PER_STEP}")
 RULES = (*RANKS, *SIMPLE, f"confidence{PER_STEP}", f"margin{PER_STEP}", "fixed")

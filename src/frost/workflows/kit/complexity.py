@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frost.analysis.complexity import measure
-from frost.workflows.bench import bench
+from frost.evaluation.complexity import measure
+from frost.evaluation.throughput import bench
 from frost.workflows.kit.plan import MODELS
 from frost.workflows.kit.scales import Scale
 from frost.zoo.registry import build, named

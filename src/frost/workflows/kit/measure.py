@@ -13,14 +13,15 @@ from torch import Tensor
 
 from frost.analysis.consistency import consistency, cosine_to_final, flattened
 from frost.analysis.dimension import box_dimension, increments_exponent
-from frost.analysis.halting import EIGHTHS, depths_at, per_step_accuracy
 from frost.analysis.intervals import of_bootstrap, of_mean
 from frost.analysis.stability import gradient_conflict
-from frost.analysis.traces import Traces
 from frost.core.layout import channel_axis, normalised_pool
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory, evaluating
 from frost.data.splits import DataSet, Images
+from frost.evaluation.datasets import batches_of
+from frost.evaluation.halting_table import EIGHTHS, depths_at, per_step_accuracy
+from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig
 from frost.halting.signals import SIGNALS, along
@@ -28,7 +29,6 @@ from frost.training.evaluate import run_frozen
 from frost.training.logbook import read
 from frost.training.objective import objective, step_losses
 from frost.training.records import LOGBOOK, PROBES
-from frost.workflows.dataset import batches_of
 from frost.workflows.kit.adaptive import with_intervals
 
 POINTS = 60                                          # of a curve over a training

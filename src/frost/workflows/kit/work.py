@@ -17,11 +17,11 @@ from frost.config import from_dict, to_dict
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.recipes import RunConfig
+from frost.report.progress import say
+from frost.training.run import train
 from frost.workflows.kit import adaptive, complexity, measure, stability
 from frost.workflows.kit.plan import Unit
 from frost.workflows.kit.scales import Scale
-from frost.workflows.progress import say
-from frost.workflows.train import train
 from frost.zoo.registry import build
 
 UNITS, RUNS = "units", "runs"

@@ -1,0 +1,295 @@
+"""`frost predict RUN IMAGE…`: what a run sees in image files, and how many steps it took for each.
+
+Images are decoded by threads while the engine runs, a few batches ahead and no further, so that a million files need no
+more memory than a hundred.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from frost.checkpoint import Run, load, weights_hash
+from frost.commands.common import RUN_HELP, Answer, add_device, check_between
+from frost.config import from_dict
+from frost.data.catalogue import PROBLEMS
+from frost.data.filelist import Unseen, asked_files, count_files
+from frost.data.images import load_image
+from frost.data.splits import as_float
+from frost.evaluation.budget import Budget, is_calibrated, policy_of, shown
+from frost.halting.drift import Watch
+from frost.halting.policy import Policy, Rule
+from frost.interrupt import Stopped, Wish, stop_wish
+from frost.report.progress import progress
+from frost.report.tables import percent, table
+from frost.runtime.answerfile import AnswerFile
+from frost.runtime.engine import Engine, Request
+from frost.runtime.stepper import Result
+from frost.training.settings import LARGEST_BATCH
+from frost.zoo.registry import ModelConfig
+
+DECODERS = 2    # threads
+AHEAD = 2       # batches that are decoded before they are needed
+PATIENCE = 1.0  # seconds that images under way have when the process is asked to stop
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of `frost predict`."""
+    add_device(parser)
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="PNG, JPEG or WebP images, or folders")
+    parser.epilog = ("Exit status: 0 if every file has an answer, 1 if some have none, 2 if none has one or the "
+                     "command is mistaken; the same with --out, where lines of an earlier run count as well.")
+    parser.add_argument("--list", type=Path, metavar="FILE", dest="listed",
+                        help="a file with one path a line, or a pipe such as /dev/stdin")
+    parser.add_argument("--out", type=Path, metavar="FILE",
+                        help="write answers to a .csv or .jsonl file as they come; if it is there, go on from it")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--quantile", type=float, metavar="Q", help="stop each image by the run's rule")
+    budget.add_argument("--mean-depth", type=float, metavar="D", help="the same, for D steps an image in the mean")
+    budget.add_argument("--accuracy-loss", type=float, metavar="P",
+                        help="the same, losing at most P points with 95 %% confidence")
+    budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
+    parser.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Classify the files."""
+    budget = Budget(options.quantile, options.mean_depth, options.accuracy_loss, options.depth)
+    result = predict(options.run, options.files, budget, batch=options.batch, out=options.out, listed=options.listed)
+    return Answer(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
+
+
+class Seen(NamedTuple):
+    """The answer for one image, at the step where it stopped."""
+
+    file: str
+    label: int
+    name: str           # of the class
+    confidence: float   # softmax of the output at its label
+    depth: int
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return {"file": self.file, "label": self.label, "class": self.name, "confidence": self.confidence,
+                "depth": self.depth, "score": self.score}
+
+
+class Predictions(NamedTuple):
+    """What a run answered."""
+
+    run: str
+    depth: int                    # T
+    budget: Budget
+    threshold: float | None       # None where no score stops an image, or each step has its own
+    rows: list[Seen | Unseen]     # in the order of the files; empty if they were written to a file
+    images: int                   # answered
+    failed: int
+    mean_depth: float             # of those answered
+    seconds: float
+    out: Path | None = None
+    before: int = 0               # lines that an earlier run wrote, if this one went on from it
+    failed_before: int = 0        # of which these hold no answer
+    has_drifted: bool | None = None    # whether scores are unlike the calibration's; None if nothing was compared
+
+
+def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget(), *,  # noqa: B008 - a tuple
+            batch: int = 64, out: Path | None = None, listed: Path | None = None) -> Predictions:
+    """Classify PNG, JPEG and WebP files; one that cannot be read is a row with an error and stops no other.
+
+    Args:
+        run_path: a folder, or the name of a run that comes with the package.
+        files: a folder stands for the images directly in it, in the order of their names.
+        batch: images that run together, always that many, whatever is left over.
+        out: a .csv or .jsonl file for the answers; if it is there, those that are missing are added.
+        listed: a file with one path a line, for more files than a command line takes.
+    """
+    started = time.monotonic()
+    check_between("--batch", batch, 1, LARGEST_BATCH)
+    run = load(run_path, device="auto")
+    if run.config.get("data") in PROBLEMS:
+        raise ValueError(f"{run_path} solves problems that are made by code, and predict reads image files; in Python: "
+                         f"frost.Engine(run.model, run.calibration.at_mean_depth(7)).run(problems).")
+    policy = policy_of(run, budget)
+    rows: list[Seen | Unseen] = []
+    totals, watch = _Totals(), _watch(run, policy)
+    with ExitStack() as stack:
+        wish = Wish()
+        count, names = _asked(files, listed, lambda: bool(wish))
+        answers, before, failed_before = None, 0, 0
+        if out is not None:
+            answers = stack.enter_context(AnswerFile(out, _origin(run, run_path, policy, batch)))
+            names, before, failed_before = answers.skip_done(names, _name)
+        wish = stack.enter_context(stop_wish())    # until here a signal ends it at once, for nothing can be lost
+        report = stack.enter_context(progress("predicting", count, before))
+        for row in _answered(run, names, policy, batch, wish, watch):
+            totals.add(row)
+            if answers is None:
+                rows.append(row)
+            else:
+                answers.add(row.to_json())
+            report(before + totals.count, "")
+        if wish:
+            kept = "nothing is kept"
+            if out is not None:
+                kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
+            raise Stopped(f"stopped; {kept}.", wish.number)
+    failed = failed_before + totals.failed
+    if failed and failed == before + totals.count:
+        raise ValueError(_none_answered(failed, totals.first_error, out))
+    threshold = policy.threshold if isinstance(policy, Rule) else None
+    return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
+                       totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
+                       failed_before, None if watch is None else watch.has_drifted)
+
+
+def as_json(result: Predictions) -> dict[str, Any]:
+    """One object; a row is an answer or has the key `error`."""
+    return {"run": result.run, "depth": result.depth, "quantile": result.budget.quantile,
+            "budget": result.budget._asdict(), "threshold": result.threshold, "images": result.images,
+            "failed": result.failed, "mean_depth": result.mean_depth, "rows": [row.to_json() for row in result.rows],
+            "out": None if result.out is None else str(result.out), "before": result.before,
+            "failed_before": result.failed_before, "has_drifted": result.has_drifted, "seconds": result.seconds}
+
+
+def text(result: Predictions) -> str:
+    """The same for a person."""
+    images = "1 image" if result.images == 1 else f"{result.images:,} images"
+    asked = next((f" · {name.replace('_', ' ')} {value:g}" for name, value in result.budget._asdict().items()
+                  if value is not None), "")
+    head = f"{result.run} · {images}{asked} · mean depth {result.mean_depth:.2f} of {result.depth}"
+    drift = ("\nThe scores of these images are unlike those of the held-out ones that the thresholds come from: "
+             "calibrate on images like these." if result.has_drifted else "")
+    if result.out is not None:
+        rate = (result.images + result.failed) / max(result.seconds, 1e-9)
+        more = f"; {result.before:,} were there before" if result.before else ""
+        answers = f"answers in {result.out}{more}{drift}"
+        return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · {answers}"
+    body = [[_printable(row.file), _printable(row.name), percent(row.confidence), str(row.depth), f"{row.score:.3f}"]
+            if isinstance(row, Seen) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
+    errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Unseen)]
+    return "\n".join([head, "", table(["file", "class", "confidence", "depth", "score"], body),
+                      *(["", *errors] if errors else [])]) + drift
+
+
+class _Totals:
+    """What is told in the end, without keeping the rows."""
+
+    def __init__(self) -> None:
+        self.images = self.failed = self.steps = 0
+        self.first_error = ""
+
+    @property
+    def count(self) -> int:
+        return self.images + self.failed
+
+    def add(self, row: Seen | Unseen) -> None:
+        if isinstance(row, Seen):
+            self.images += 1
+            self.steps += row.depth
+        else:
+            self.first_error = self.first_error or row.error
+            self.failed += 1
+
+
+def _watch(run: Run, policy: Policy) -> Watch | None:
+    """Compares the scores with the calibration's, where images stop by them."""
+    if run.calibration is None or not isinstance(policy, Rule) or not is_calibrated(run):
+        return None
+    return Watch(run.calibration, policy) if policy.name in run.calibration.signals and run.model.stationary else None
+
+
+def _origin(run: Run, run_path: Path | str, policy: Policy, batch: int) -> dict[str, Any]:
+    """What answers depend on."""
+    return {"run": str(run_path), "weights": weights_hash(run.model), "policy": str(policy), "batch": batch}
+
+
+def _asked(files: Sequence[Path], listed: Path | None,
+           is_over: Callable[[], bool]) -> tuple[int | None, Iterator[str | Unseen]]:
+    """How many files are asked for, if that can be known, and which; none at all is a mistake."""
+    count = count_files(files, listed)
+    names = asked_files(files, listed, is_over)
+    first = next(names, None)    # of a list that is read once, there is no other way to know
+    if first is None:
+        raise ValueError("there is nothing to predict; name at least one image file or folder.")
+    return count, chain([first], names)
+
+
+def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
+    if out is not None:
+        return f"none of {failed} files gave an answer; {out} says why."
+    return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
+
+
+def _answered(run: Run, files: Iterable[str | Unseen], policy: Policy, batch: int, wish: Wish,
+              watch: Watch | None) -> Iterator[Seen | Unseen]:
+    """A row for each file, in order, as the engine gives them."""
+    config = from_dict(ModelConfig, run.config["model"], "model")
+    names = _class_names(run, config.classes)
+    engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
+    with ThreadPoolExecutor(DECODERS) as pool:
+        stream = _decoded(pool, files, config, AHEAD * batch, wish)
+        # what is under way is answered, unless that takes long
+        for result in engine.run(stream, stops=lambda: bool(wish) and time.monotonic() > wish.since + PATIENCE):
+            yield _row(result, names)
+
+
+def _decoded(pool: ThreadPoolExecutor, files: Iterable[str | Unseen], config: ModelConfig, ahead: int,
+             wish: Wish) -> Iterator[Request]:
+    """Images in the order of their files, decoded by the pool; what cannot be read goes on as a request without one."""
+    def decode(file: str) -> Tensor:
+        return as_float(load_image(Path(file), config.image_size, config.image_channels))
+
+    waiting: deque[tuple[str, Future[Tensor] | str]] = deque()
+
+    def next_request() -> Request:
+        file, image = waiting.popleft()
+        if isinstance(image, str):
+            return Request(None, (file, image))
+        try:
+            return Request(image.result(), (file, None))
+        except (ValueError, OSError) as error:
+            return Request(None, (file, str(error)))
+
+    for file in files:
+        if wish:
+            break    # what has been decoded is answered, and no more is read
+        waiting.append(file if isinstance(file, Unseen) else (file, pool.submit(decode, file)))
+        if len(waiting) >= ahead:
+            yield next_request()
+    while waiting:
+        yield next_request()
+
+
+def _row(result: Result, names: Sequence[str]) -> Seen | Unseen:
+    file, error = result.key
+    if error is not None or result.output is None or result.score is None:
+        return Unseen(file, error or f"{file}: {result.error}.")
+    share, label = result.output.double().softmax(dim=-1).max(dim=-1)
+    return Seen(file, int(label), names[int(label)], share.item(), result.depth, result.score)
+
+
+def _class_names(run: Run, classes: int) -> list[str]:
+    """The names that the run keeps, else the labels themselves."""
+    names = run.config.get("classes")
+    known = names if isinstance(names, list) and len(names) == classes else range(classes)
+    return [str(name) for name in known]
+
+
+def _name(file: str | Unseen) -> str:
+    return file.file if isinstance(file, Unseen) else file
+
+
+def _printable(words: object) -> str:
+    """Without line breaks and control codes, which the name of a file may hold."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(words))
