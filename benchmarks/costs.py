@@ -28,7 +28,8 @@ def cost_table() -> str:
             rows.append([f"{architecture}-{size}{rule}", si(ours.parameters), si(ours.parameters_without_head),
                          si(ours.flops_once), si(ours.flops_per_step), f"{ratio:.3f}", si(ours.flops_full_depth),
                          *theirs])
-    return table(["model", "parameters", "no head", "once", "per step", "ratio", "full depth", "paper's", "FLOPs"], rows)
+    header = ["model", "parameters", "no head", "once", "per step", "ratio", "full depth", "paper's", "FLOPs"]
+    return table(header, rows)
 
 
 if __name__ == "__main__":

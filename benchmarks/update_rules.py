@@ -108,7 +108,8 @@ def training_table(results: dict[str, list[Run]]) -> str:
     for name in TRAININGS:
         halves = [at_half(r) for r in results[name]]
         gains = [h["accuracy"] - h["fixed_depth_accuracy"] for h in halves]
-        accuracies.append([name, points([full_depth(r) for r in results[name]]), points([h["accuracy"] for h in halves]),
+        accuracies.append([name, points([full_depth(r) for r in results[name]]),
+                           points([h["accuracy"] for h in halves]),
                            f"{statistics.fmean(h['mean_depth'] for h in halves):.2f}"])
         above.append([name, " ".join(f"{100 * gain:+.2f}" for gain in gains), f"{100 * statistics.fmean(gains):+.2f}",
                       f"{100 * gain_at(results[name], 0.25):+.2f}"])
