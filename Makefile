@@ -72,7 +72,7 @@ campaigns: $(VENV)/.test
 docs: $(VENV)/.docs
 	@echo "frost: documents"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "frost: site/index.html"
+	@echo "frost: open site/index.html; with search: $(PYTHON) -m http.server -d site"
 
 clean:
 	rm -rf site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
