@@ -71,7 +71,7 @@ campaigns: $(VENV)/.test
 # The theme prints a notice about its successor on every build.
 docs: $(VENV)/.docs
 	@echo "frost: documents"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "frost: open site/index.html; with search: $(PYTHON) -m http.server -d site"
 
 clean:
