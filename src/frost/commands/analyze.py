@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from frost.commands.common import RUN_HELP, Answer, add_data, add_device
+from frost.commands.common import RUN_HELP, Reply, add_data, add_device
 from frost.workflows.analyze import analyze, as_json, text
 
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Measure a run's states."""
     result = analyze(options.run, options.data, options.download)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from frost.commands.common import Answer, add_device, check_between
+from frost.commands.common import Reply, add_device, check_between
 from frost.evaluation import clock
 from frost.evaluation.throughput import Bench, bench
 from frost.report.tables import si, table
@@ -28,14 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of images, weights and depths (default: %(default)s)")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Time a model's executors beside its full-depth loop and the baselines of the same block."""
     for option, number, least, most in (("--rounds", options.rounds, 1, 10**6), ("--seed", options.seed, 0, 2**62 - 1),
                                         *(("--batch", batch, 1, LARGEST_BATCH) for batch in options.batch)):
         check_between(option, number, least, most)
     result = bench(options.model, options.batch, options.precision, options.mean_depth, options.executor,
                    options.rounds, options.seed)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))
 
 
 def as_json(result: Bench) -> dict[str, Any]:

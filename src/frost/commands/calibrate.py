@@ -11,7 +11,7 @@ import numpy as np
 
 from frost import directory
 from frost.checkpoint import CHECKPOINTS, load, pretrained, recalibrate
-from frost.commands.common import Answer, add_data, add_device
+from frost.commands.common import Reply, add_data, add_device
 from frost.evaluation.calibrating import FRACTIONS, candidates, check_policy, check_trained_for, gather, trained_by
 from frost.evaluation.datasets import data_of
 from frost.halting.budget import stops_at
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the signal to stop by (default: compare rank, confidence, margin and entropy)")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Calibrate a run."""
     result = calibrate_run(options.run, options.data, options.policy, options.download)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))
 
 
 class Calibrated(NamedTuple):
@@ -92,14 +92,14 @@ def _rows(ours: Calibration) -> list[dict[str, Any]]:
     """What the calibration answers at shares of full depth, on the very inputs that it was made from."""
     rows = []
     for fraction in (*FRACTIONS, 1.0):
-        wish = max(1.0, fraction * ours.depth)
+        budget = max(1.0, fraction * ours.depth)
         assert ours.quality is not None
         try:
-            form, rule = ours.choice_at(wish)
+            form, rule = ours.choice_at(budget)
             depths = ours.depths_of(rule)
         except OutOfReach:    # a signal in whole steps: the nearest that there is
             form = ours.rule
-            depths = stops_at(ours.values, thresholds_of(form, ours.signals, ours.quality, wish)[1].thresholds)
+            depths = stops_at(ours.values, thresholds_of(form, ours.signals, ours.quality, budget)[1].thresholds)
         right = float(ours.quality[np.arange(len(depths)), depths - 1].mean())
         rows.append({"fraction": fraction, "mean_depth": float(depths.mean()), "form": form,
                      "accuracy": right})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 RUN_HELP = "folder of a run, or the name of one that comes with the package"
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What a verb has to say."""
 
     as_json: dict[str, Any]    # the object for --json

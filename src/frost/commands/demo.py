@@ -18,7 +18,7 @@ from torch import Tensor
 
 from frost.analysis.published import TABLE_2, TABLE_2_DEPTH
 from frost.checkpoint import check_destination, load, pretrained, save, weights_hash
-from frost.commands.common import Answer, add_device, add_settings
+from frost.commands.common import Reply, add_device, add_settings
 from frost.config import override, to_dict
 from frost.core.model import Frost
 from frost.core.trajectory import IterativeModel, Trajectory
@@ -65,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Train, calibrate and show."""
     result = run_demo(override(recipe(options.data), options.assignments), options.out)
-    return Answer(result.to_json(), text(result))
+    return Reply(result.to_json(), text(result))
 
 
 class DemoResult(NamedTuple):
@@ -195,7 +195,7 @@ def _digits_text(result: DemoResult) -> str:
         "",
         *(f"At quantile {row.quantile} images take {row.mean_depth:.2f} of {depth} steps "
           f"({100 * row.mean_depth / depth:.0f} %) and accuracy changes by "
-          f"{100 * (row.accuracy - full.accuracy):+.2f} points; stopping everybody at that depth changes it by "
+          f"{100 * (row.accuracy - full.accuracy):+.2f} points; fixed depth at that mean depth changes it by "
           f"{100 * (row.fixed_depth_accuracy - full.accuracy):+.2f}." for row in result.rows
           if row.quantile in (0.25, 0.5)),
         *bound,

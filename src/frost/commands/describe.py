@@ -14,7 +14,7 @@ import torch
 from frost import directory
 from frost.analysis.published import TABLE_3, PublishedComplexity
 from frost.checkpoint import load, pretrained
-from frost.commands.common import Answer, add_settings
+from frost.commands.common import Reply, add_settings
 from frost.config import from_dict, override, suggest
 from frost.evaluation.budget import command_for, shown
 from frost.evaluation.complexity import Complexity, measure
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Count a model, or describe a run."""
     if is_run(options.model):
         facts = describe_run(options.model, options.assignments)
-        return Answer(run_json(facts), run_text(facts))
+        return Reply(run_json(facts), run_text(facts))
     ours, paper, config = describe(options.model, options.assignments)
-    return Answer(as_json(options.model, ours, paper), as_text(options.model, ours, paper, config))
+    return Reply(as_json(options.model, ours, paper), as_text(options.model, ours, paper, config))
 
 
 class RunFacts(NamedTuple):
@@ -53,7 +53,7 @@ class RunFacts(NamedTuple):
     recipe: str | None
     data: str | None
     calibration: Calibration | None
-    origin: dict[str, Any]     # of its training: seed, steps, seconds, validation; empty where nobody wrote it down
+    origin: dict[str, Any]     # of its training: seed, steps, seconds, validation; empty where it is not known
 
 
 def is_run(name: str) -> bool:
@@ -114,7 +114,7 @@ def as_text(name: str, ours: Complexity, paper: PublishedComplexity | None, conf
 
 
 def run_json(facts: RunFacts) -> dict[str, Any]:
-    """One object; `calibration` is None if there is none, and so is what nobody wrote down."""
+    """One object; `calibration` is None if there is none, and so is what is not known."""
     ours, origin = facts.calibration, facts.origin
     calibration = None if ours is None else {
         "policy": ours.rule, "images": ours.inputs, "dropped": ours.dropped,

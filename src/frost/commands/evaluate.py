@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 
 from frost.checkpoint import Run, load
-from frost.commands.common import RUN_HELP, Answer, add_data, add_device
+from frost.commands.common import RUN_HELP, Reply, add_data, add_device
 from frost.core.trajectory import evaluating
 from frost.data.splits import DataSet, Images
 from frost.evaluation import frontier
 from frost.evaluation.budget import is_calibrated, rule_at, shown
-from frost.evaluation.comparison import Compared, compared
+from frost.evaluation.comparison import Compared, compared, signals_for
 from frost.evaluation.comparison import chosen as chosen_policies
 from frost.evaluation.datasets import data_of, labelled, words_of
 from frost.evaluation.frontier import Frontiers
@@ -56,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="images to measure on (default: %(default)s); choose settings on validation")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Measure a run."""
     result = evaluate_run(options.run, options.data, options.quantiles, options.split, options.download,
                           options.policy, options.frontier, None if options.frontier is None else options.figure)
-    return Answer(as_json(result), text(result))
+    return Reply(as_json(result), text(result))
 
 
 class BeyondRow(NamedTuple):
@@ -117,13 +117,14 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     chosen = data.test if split == "test" else data.validation
     rule = "rank" if run.calibration is None else run.calibration.rule
     signals = [rule] if run.calibration is None else list(run.calibration.signals)
+    signals += [] if names is None else [name for name in signals_for(run, names) if name not in signals]
     with progress("evaluating", len(chosen)) as report:
         traces = trace(run.model, labelled(chosen), signals, report=report)
     if not traces.is_finite or bool(torch.isnan(traces.signals[rule]).any()):
         raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
                          "smaller train.learning_rate.")
     rows = _rows(run, traces, asked)
-    rivals = None if names is None else compared(run, data.validation, chosen, names, asked)
+    rivals = None if names is None else compared(run, data.validation, traces, names, asked)
     per_step = traces.quality.mean(dim=0).tolist()
     frontiers = None if beside is None else frontier.of_runs(name, run, traces, beside, data_folder, split, download,
                                                              figure)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from frost.commands.common import Answer
+from frost.commands.common import Reply
 from frost.interrupt import Stopped, stop_wish
 from frost.report.progress import say
 
@@ -35,12 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="train …", help="what each of them runs")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Start the processes, and again when one of them has died."""
     result = launch(options.processes, options.command, options.retries)
     if result.status:
         raise SystemExit(result.status)
-    return Answer(result._asdict(), f"All processes have ended well; restarts: {result.restarts}.")
+    return Reply(result._asdict(), f"All processes have ended well; restarts: {result.restarts}.")
 
 
 class Launched(NamedTuple):

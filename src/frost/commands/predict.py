@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from frost.checkpoint import Run, load, weights_hash
-from frost.commands.common import RUN_HELP, Answer, add_device, check_between
+from frost.commands.common import RUN_HELP, Reply, add_device, check_between
 from frost.config import from_dict
 from frost.data.catalogue import PROBLEMS
 from frost.data.filelist import Unseen, asked_files, count_files
@@ -62,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Classify the files."""
     budget = Budget(options.quantile, options.mean_depth, options.accuracy_loss, options.depth)
     result = predict(options.run, options.files, budget, batch=options.batch, out=options.out, listed=options.listed)
-    return Answer(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
+    return Reply(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
 
 
 class Seen(NamedTuple):

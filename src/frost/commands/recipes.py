@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from frost.commands.common import Answer
+from frost.commands.common import Reply
 from frost.config import to_dict
 from frost.recipes import RECIPES
 from frost.report.tables import table
@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of `frost recipes`: none."""
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """List the recipes."""
-    return Answer(as_json(), as_text())
+    return Reply(as_json(), as_text())
 
 
 def as_json() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from frost.commands.common import Answer, add_data, add_device
+from frost.commands.common import Reply, add_data, add_device
 from frost.workflows import reproduce as kit
 from frost.workflows.kit.scales import scale_of
 
@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with what is in DIR")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Do what is missing, and write the report."""
     scale = scale_of(options.scale)
     if options.plan:
         what = kit.plan(scale, options.out, options.data, options.only)
-        return Answer(kit.plan_json(what), kit.plan_text(what))
+        return Reply(kit.plan_json(what), kit.plan_text(what))
     result = kit.reproduce(scale, options.out, options.data, options.only, options.resume, ("frost", *options.words))
-    return Answer(result.results, kit.text(result))
+    return Reply(result.results, kit.text(result))

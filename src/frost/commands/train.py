@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from frost.commands.common import Answer, add_data, add_device, add_settings
+from frost.commands.common import Reply, add_data, add_device, add_settings
 from frost.config import override
 from frost.recipes import recipe
 from frost.report.tables import percent, table
@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> Reply:
     """Train."""
     config = override(recipe(options.recipe), options.assignments)
     result = train(config, options.out, data_folder=options.data, resume=options.resume, download=options.download,
                    tensorboard=options.tensorboard, source=options.source, command=("frost", *options.words))
-    return Answer(result.to_json(), text(result))
+    return Reply(result.to_json(), text(result))
 
 
 def text(result: TrainResult) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
-from frost.core.trajectory import IterativeModel
 from frost.data.splits import Images
 from frost.evaluation.calibrating import FRACTIONS, check_trained_for, trained_by
 from frost.evaluation.ceiling import FEATURES, ceiling_signal
@@ -92,16 +91,20 @@ def chosen(run: Run, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*names, "fixed"]))    # the line to beat is always there
 
 
-def compared(run: Run, held_out: Images, measured: Images, policies: Sequence[str],
-             quantiles: Sequence[float]) -> Compared:
-    """Run the model over both splits and judge every rule."""
+def signals_for(run: Run, policies: Sequence[str]) -> list[str]:
+    """What has to be traced to judge these rules, and the ceiling where the score was taught by ranks."""
     base = list(dict.fromkeys(name.removesuffix(PER_STEP) for name in policies))
-    wanted = list(dict.fromkeys([*base, *FEATURES] if trained_by(run) == "rank" else base))
-    then = _traced(run.model, held_out, wanted, "calibrating")
-    now = _traced(run.model, measured, wanted, "evaluating")
+    return list(dict.fromkeys([*base, *FEATURES] if trained_by(run) == "rank" else base))
+
+
+def compared(run: Run, held_out: Images, now: Traces, policies: Sequence[str], quantiles: Sequence[float]) -> Compared:
+    """Judge every rule on traces of the images measured on, `now`, by thresholds from the held-out images."""
+    wanted = signals_for(run, policies)
+    with progress("calibrating", len(held_out)) as report:
+        then = trace(run.model, labelled(held_out), wanted, report=report)
     at_fraction = compare(policies, then, now, FRACTIONS)
     if set(FEATURES) <= set(wanted) and now.depth > 1:
-        now.signals[CEILING] = ceiling_signal(now)
+        now = now._replace(signals={**now.signals, CEILING: ceiling_signal(now)})
         at_fraction += [judge(CEILING, fraction, _ceiling_depths(now, fraction), now)
                         for fraction in FRACTIONS]
     forms = _chosen_forms(run, now)
@@ -166,11 +169,6 @@ def _text(result: Compared, depth: int) -> str:
         f"{percent(oracle.label_accuracy)}.", *lines])
 
 
-def _traced(model: IterativeModel, images: Images, names: Sequence[str], what: str) -> Traces:
-    with progress(what, len(images)) as report:
-        return trace(model, labelled(images), names, report=report)
-
-
 def _quantile_rows(run: Run, name: str, then: Traces, now: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:
     calibration = Calibration.gather(then.signals[name], then.quality, weights_hash=weights_hash(run.model), rule=name)
     return halting_table(now.quality, now.signals[name], calibration, quantiles)
@@ -184,12 +182,12 @@ def _versus(run: Run, policies: Sequence[str], then: Traces, now: Traces) -> lis
         return []
     lines = []
     for fraction in FRACTIONS:
-        wish = max(1.0, fraction * now.depth)
+        budget = max(1.0, fraction * now.depth)
 
-        def then_gained(name: str, wish: float = wish) -> float:
-            return gain_of(depths_of(name, then, then, wish), then.quality.numpy()).value
+        def then_gained(name: str, budget: float = budget) -> float:
+            return gain_of(depths_of(name, then, then, budget), then.quality.numpy()).value
 
         learned, simple = max(ours, key=then_gained), max(theirs, key=then_gained)
-        first, second = depths_of(learned, then, now, wish), depths_of(simple, then, now, wish)
+        first, second = depths_of(learned, then, now, budget), depths_of(simple, then, now, budget)
         lines.append(Versus(fraction, learned, simple, paired_difference(first, second, now)))
     return lines

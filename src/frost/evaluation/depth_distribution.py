@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import root
 
 CLOSE = 1e-9
-ROOM = 0.9    # of the largest deviation that a mean leaves between 1 and T
+SHARE_OF_WIDEST = 0.9    # of the largest deviation that a mean leaves between 1 and T
 
 
 def normal_depths(mean: float, deviation: float, depth: int) -> NDArray[np.float64]:
@@ -27,10 +27,10 @@ def normal_depths(mean: float, deviation: float, depth: int) -> NDArray[np.float
     if not 1 <= mean <= depth:
         raise ValueError(f"mean depth must lie between 1 and {depth}, got {mean}.")
     steps = np.arange(1, depth + 1)
-    room = math.sqrt((mean - 1) * (depth - mean))
-    if room < CLOSE:
+    widest = math.sqrt((mean - 1) * (depth - mean))
+    if widest < CLOSE:
         return (steps == round(mean)).astype(float)
-    deviation = min(deviation, ROOM * room)
+    deviation = min(deviation, SHARE_OF_WIDEST * widest)
     centred = (steps - mean) / deviation
     values = np.stack([centred, centred**2])
 

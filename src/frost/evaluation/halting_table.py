@@ -1,6 +1,6 @@
 """The halting table (§6.3, Table 2), with the line that it has to beat.
 
-A stopping rule is worth something only if it is more accurate than stopping everybody at the same mean depth: the paper
+A stopping rule is worth something only if it is more accurate than fixed depth at the same mean depth: the paper
 does not show that line, every table of ours does.
 """
 
@@ -35,7 +35,7 @@ class HaltingRow(NamedTuple):
     threshold: float | None         # s_halt in [0, 1]; None at quantile 1
     mean_depth: float
     accuracy: float
-    fixed_depth_accuracy: float     # of stopping everybody at this mean depth
+    fixed_depth_accuracy: float     # of fixed depth at this mean depth
 
 
 def halt(trajectory: Trajectory, policy: Policy) -> Prediction:

@@ -1,6 +1,6 @@
 """All stopping rules in one protocol: at equal mean depth, with thresholds from held-out images (§6.3 and beyond).
 
-Stopping everybody at the same step is the line to beat: *adaptive gain* is the accuracy of a rule less that line at the
+Fixed depth is the line to beat: *adaptive gain* is the accuracy of a rule less that line at the
 mean depth that the rule really took. Intervals come from a paired bootstrap over the images measured on; the
 thresholds, which come from other images, stay as they are.
 """
@@ -101,23 +101,23 @@ def paired_difference(ours: Depths, theirs: Depths, measured: Traces, seed: int 
 def area(policy: str, held_out: Traces, measured: Traces, points: int = 29) -> float:
     """Mean accuracy over all mean depths from 1 to T: the area under the depth–accuracy curve, in [0, 1]."""
     quality = measured.quality.numpy()
-    wishes = np.linspace(1, measured.depth, points)
+    budgets = np.linspace(1, measured.depth, points)
     if policy == "fixed":
-        accuracies = fixed_depth_line(np.repeat(quality.mean(axis=0)[None], points, axis=0), wishes).tolist()
+        accuracies = fixed_depth_line(np.repeat(quality.mean(axis=0)[None], points, axis=0), budgets).tolist()
     else:
-        accuracies = [_at(quality, depths_of(policy, held_out, measured, wish)).mean() for wish in wishes]
+        accuracies = [_at(quality, depths_of(policy, held_out, measured, budget)).mean() for budget in budgets]
     return float(np.mean([(before + after) / 2 for before, after in pairwise(accuracies)]))    # evenly spaced
 
 
 def distance_to_oracle(policy: str, held_out: Traces, measured: Traces) -> float:
     """What a rule loses against the agreement oracle at the oracle's mean depth, which is right as often as step T."""
-    wish = float(measured.settles.double().mean())
+    budget = float(measured.settles.double().mean())
     quality = measured.quality.numpy()
-    return float(quality[:, -1].mean() - _at(quality, depths_of(policy, held_out, measured, wish)).mean())
+    return float(quality[:, -1].mean() - _at(quality, depths_of(policy, held_out, measured, budget)).mean())
 
 
 class Oracles(NamedTuple):
-    """What nobody can run: rules that look at later steps, or at labels."""
+    """Rules that cannot be run, since they look at later steps, or at labels."""
 
     agreement_depth: float        # the first step after which the class no longer changes
     agreement_accuracy: float     # that of full depth, by definition

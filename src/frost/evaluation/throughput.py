@@ -109,7 +109,7 @@ def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions
     """Time a model's executors beside its full-depth loop and the baselines of the same block."""
     started = time.monotonic()
     model, config, calibration, draw, source = _subject(name, mean_depth, seed)
-    precisions = [resolve_precision(wish, device_of(model)) for wish in precisions]    # one that cannot be is refused
+    precisions = [resolve_precision(name, device_of(model)) for name in precisions]    # one that cannot be is refused
     cost = cost_of(measure(model))
     rows: list[Row] = []
     depths = draw(_length(max(batches)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-ADAPTIVE, FIXED, INK = "#0072B2", "#D55E00", "#333333"   # blue and vermilion: told apart by colour-blind readers
+ADAPTIVE, FIXED, INK = "#0072B2", "#D55E00", "#333333"   # blue and vermilion: colour-blind readers can tell them apart
 
 
 class Curve(NamedTuple):
@@ -39,9 +39,10 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
     figure = plt.figure(figsize=(10, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.35, 1))[:, 0]
     axes = upper.subplots()
-    axes.plot(fixed.depth, [100 * a for a in fixed.accuracy], "s--", color=FIXED, label="everybody stops at step t")
+    axes.plot(fixed.depth, [100 * a for a in fixed.accuracy], "s--", color=FIXED,
+              label="fixed depth: all images stop at step t")
     axes.plot(adaptive.depth, [100 * a for a in adaptive.accuracy], "o-", color=ADAPTIVE,
-              label="each image stops by its halting score (label: quantile)")
+              label="adaptive: each image stops by its halting score (label: quantile)")
     low, high = ([100 * (a + sign * e) for a, e in zip(adaptive.accuracy, adaptive.error, strict=True)]
                  for sign in (-1, 1))
     axes.fill_between(adaptive.depth, low, high, color=ADAPTIVE, alpha=0.12, lw=0, label="± one standard error")
@@ -69,7 +70,7 @@ def demo_figure(adaptive: Curve, fixed: Curve, quantiles: Sequence[float], easie
 
 
 def _zoom(axes: Any, adaptive: Curve, fixed: Curve) -> None:
-    """Give the height to the adaptive curve; fixed depths far below it are told in words at the edge."""
+    """Give the height to the adaptive curve; fixed depths far below it stand in words at the edge."""
     top, low = 100 * max(*adaptive.accuracy, *fixed.accuracy), 100 * min(adaptive.accuracy)
     error = 100 * max(adaptive.error)
     bottom = low - 0.4 * max(top - low, 1.0) - error
