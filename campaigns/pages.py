@@ -32,13 +32,13 @@ CAMPAIGNS = {
     "F12": ("quantile sketches, merged or not", "rank error within the bound", "thresholds.py"),
     "F13": ("a stored calibration is changed", "refused", "thresholds.py"),
     "F14": ("depth against quantile", "never decreasing; 1 is full depth", "thresholds.py"),
-    "F15": ("one input among others of every kind", "its answer is the same, bit for bit", "company.py"),
+    "F15": ("one input among others of every kind", "its answer is the same, bit for bit", "batch_invariance.py"),
     "inputs": ("one input among others, for every kind of input and head: vectors, tokens, dense answers, recurrences",
                "the same bits, or 1e-5 where the kernels round by row", "any_input.py"),
-    "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "company.py"),
-    "F17": ("random lives of a session", "one outcome each, no slot lost", "company.py"),
+    "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "batch_invariance.py"),
+    "F17": ("random lives of a session", "one outcome each, no slot lost", "batch_invariance.py"),
     "kit": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart", "kill_kit.py"),
-    "F18": ("states that overflow", "fail alone, no NaN printed", "company.py"),
+    "F18": ("states that overflow", "fail alone, no NaN printed", "batch_invariance.py"),
 }
 HEAD = """# Reliability
 
