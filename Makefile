@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports tests campaigns clean
+.PHONY: help demo test lint types imports tests campaigns docs clean
 
 help:
 	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; two minutes with set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
 	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, batch invariance; under an hour"
+	@echo "make docs       the documents as a site, in site/ (open site/index.html)"
 	@echo "make clean      remove the virtual environment and caches"
 
 # The environments are stamped with what they were made from, and renewed when that changes.
@@ -23,6 +24,11 @@ $(VENV)/.base: pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/.base
 	@echo "frost: installing what the checks need (under a minute, once)"
 	@$(PIP) -e ".[test]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	@echo "frost: installing what the documents need (under a minute, once)"
+	@$(PIP) -e ".[docs]"
 	@touch $@
 
 demo: $(VENV)/.base
@@ -62,5 +68,11 @@ campaigns: $(VENV)/.test
 	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/paper/test_reproduction.py -k browser
 	@$(BIN)/python campaigns/pages.py
 
+# The theme prints a notice about its successor on every build.
+docs: $(VENV)/.docs
+	@echo "frost: documents"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "frost: open site/index.html; with search: $(PYTHON) -m http.server -d site"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
     python benchmarks/costs.py            # seconds
 
-Prints the table of docs/decisions.md.
+Prints the table of docs/decisions/dynamics.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MODELS = (("vanilla", []), ("recurrent", []), ("basic-ssm", []), ("frost", []), 
 
 
 def cost_table() -> str:
-    """One line a model."""
+    """One line a model; `once`, `per step` and `full depth` are FLOPs, the last two columns are the paper's."""
     rows = []
     for size in ("vit-b16", "resnet50"):
         recurrent, _, _ = describe(f"recurrent-{size}", [])
@@ -28,8 +28,8 @@ def cost_table() -> str:
             rows.append([f"{architecture}-{size}{rule}", si(ours.parameters), si(ours.parameters_without_head),
                          si(ours.flops_once), si(ours.flops_per_step), f"{ratio:.3f}", si(ours.flops_full_depth),
                          *theirs])
-    return table(["model", "parameters", "without head", "FLOPs once", "per step", "÷ recurrent", "at full depth",
-                  "paper: parameters", "FLOPs"], rows)
+    header = ["model", "parameters", "no head", "once", "per step", "ratio", "full depth", "paper's", "FLOPs"]
+    return table(header, rows)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ CAMPAIGNS = {
     "F12": ("quantile sketches, merged or not", "rank error within the bound", "thresholds.py"),
     "F13": ("a stored calibration is changed", "refused", "thresholds.py"),
     "F14": ("depth against quantile", "never decreasing; 1 is full depth", "thresholds.py"),
-    "F15": ("needles among mates of all kinds", "the same bits", "batch_invariance.py"),
-    "inputs": ("needles of every kind of input and head: vectors, tokens with masks, dense answers, recurrences",
+    "F15": ("one input among others of every kind", "its answer is the same, bit for bit", "batch_invariance.py"),
+    "inputs": ("one input among others, for every kind of input and head: vectors, tokens, dense answers, recurrences",
                "the same bits, or 1e-5 where the kernels round by row", "any_input.py"),
     "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "batch_invariance.py"),
     "F17": ("random lives of a session", "one outcome each, no slot lost", "batch_invariance.py"),
@@ -45,11 +46,11 @@ HEAD = """# Reliability
 
 What is promised, what was done to break it, and how often that succeeded. Every campaign has a control, the same
 attack on something naive, which must fail: otherwise the campaign proves nothing. "0 of n" has a 95 % upper limit of
-3/n. This page is made by `python campaigns/pages.py` from docs/results/campaigns.json, which `make campaigns` writes;
-short forms of all campaigns run in `make test`.
+3/n. `python campaigns/pages.py` makes this page from docs/results/campaigns.json, which `make campaigns` writes; short
+forms of all campaigns run in `make test`.
 
-| | what is done | what must hold | failures | control | seed | by |
-|---|---|---|---|---|---|---|
+## Campaigns
+
 """
 TAIL = """
 ## What it rests on
@@ -60,7 +61,7 @@ TAIL = """
 - **No pickle** and no `torch.load` where a user's file can reach; CIFAR's own pickles are pinned by hash and opened
   by a reader that knows arrays only. A configuration that asks for more memory than its weights hold is refused
   before anything is allocated.
-- **A signal is a request**, granted between two steps; several processes agree on the step. A second signal ends at
+- **A signal is a request**, met between two steps; several processes agree on the step. A second signal ends at
   once.
 - **Randomness is a function of (seed, epoch) and (seed, step)** over the whole batch, of which each process takes its
   part. Threads that read ahead and the number of interruptions change nothing. Bits are the same at the same number
@@ -78,23 +79,37 @@ def page(figures: dict[str, Any]) -> str:
 
 
 def _row(name: str, result: dict[str, Any] | None) -> str:
+    """A campaign as an item of the list, in lines of at most 120 characters."""
     done, holds, script = CAMPAIGNS[name]
-    label = name if name.startswith("F") else "–"
+    label = f"{name}, " if name.startswith("F") else ""
     if result is None:
-        return f"| {label} | {done} | {holds} | not run | | | {script} |\n"
+        return _item(f"**{label}not run.** {done}. Must hold: {holds}. `{script}`.")
     failures, count = result.get("failures"), result.get("n", "?")
-    outcome = f"0 of {count:,}" if not failures else f"**{failures} of {count:,} FAILED**"
-    more = [f"{key} {value}" for key, value in result.items()
+    outcome = f"0 of {count:,} failed" if not failures else f"{failures} of {count:,} FAILED"
+    more = [f"{key.replace('_', ' ')} {value}" for key, value in result.items()
             if key not in ("command", "n", "seed", "failures", "control") and not isinstance(value, (dict, list))]
-    return (f"| {label} | {done} | {holds} | {'; '.join([outcome, *more])} | {_control(result.get('control'))} | "
-            f"{result.get('seed', '–')} | {script} |\n")
+    seed = result.get("seed")
+    by = f"`{script}`" if seed is None else f"`{script}`, seed {seed}"
+    return _item(f"**{label}{'; '.join([outcome, *more])}.** {done[0].upper()}{done[1:]}. Must hold: {holds}. "
+                 f"Control: {_control(result.get('control'))}. By {by}.")
+
+
+def _item(text: str) -> str:
+    lines = textwrap.wrap(text, 118, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
 
 
 def _control(control: Any) -> str:
     if not isinstance(control, dict):
         return str(control or "–")
-    return "; ".join(f"{name}: " + ", ".join(f"{key} {value}" for key, value in outcome.items())
-                     if isinstance(outcome, dict) else f"{name}: {outcome}" for name, outcome in control.items())
+    return "; ".join(f"{name}, {_counted(outcome)}" if isinstance(outcome, dict) else f"{name} {outcome}"
+                     for name, outcome in control.items())
+
+
+def _counted(outcome: dict[str, Any]) -> str:
+    """What came of a control; counts are given of how many."""
+    of = f" of {outcome['n']:,}" if "n" in outcome else ""
+    return ", ".join(key if value is True else f"{key} {value}{of}" for key, value in outcome.items() if key != "n")
 
 
 def main() -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROWS = [[cell.strip() for cell in line.strip().strip("|").split("|")]
-        for line in (ROOT / "docs" / "paper-map.md").read_text().splitlines()
-        if line.startswith("| (") or re.match(r"\| (Definition|Lemma|Proposition|Theorem) ", line)]
+ITEM = r"^- \*\*(.+?)\*\* (.*?)\n    - Code: (.*?)\n    - Test: (.*?)(?=\n-|\n\n)"
+ROWS = [[re.sub(r"\s+", " ", part) for part in item]     # what the paper calls it, what it says, code, test
+        for item in re.findall(ITEM, (ROOT / "docs" / "paper-map.md").read_text(), re.M | re.S)]
 TESTS = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 LAST = 41
 
