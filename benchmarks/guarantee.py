@@ -20,8 +20,8 @@ from shipped import opened
 
 from frost.data.splits import labelled
 from frost.evaluation.traces import trace
-from frost.halting.budget import best_threshold, fitted_threshold, stops_at
 from frost.halting.guarantee import certified_threshold, per_step_ladder, pooled_ladder
+from frost.halting.threshold_fit import best_threshold, fitted_threshold, stops_at
 from frost.report.progress import progress
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "guarantee.json"

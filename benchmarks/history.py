@@ -25,9 +25,9 @@ from frost.core.trajectory import evaluating
 from frost.data.splits import labelled
 from frost.evaluation.datasets import data_of
 from frost.evaluation.traces import Traces
-from frost.halting.budget import per_step_at_mean_depth, stops_at
 from frost.halting.choice import gain_of
 from frost.halting.signals import SIGNALS, along
+from frost.halting.threshold_fit import per_step_at_mean_depth, stops_at
 from frost.report.progress import progress
 from frost.report.tables import table
 

@@ -18,7 +18,7 @@ from shipped import opened
 from frost.data.splits import labelled
 from frost.evaluation.calibrating import FRACTIONS
 from frost.evaluation.traces import trace
-from frost.halting.budget import ThresholdFit, best_threshold, fitted_threshold, per_step_at_mean_depth, stops_at
+from frost.halting.threshold_fit import ThresholdFit, best_threshold, fitted_threshold, per_step_at_mean_depth, stops_at
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "threshold-fit.json"
 HALVINGS = 3

@@ -20,10 +20,10 @@ from PIL import Image
 
 from frost.checkpoint import load, save, weights_hash
 from frost.commands.calibrate import calibrate_run as calibrate
-from frost.commands.predict import Seen, as_json, predict, text
+from frost.commands.predict import Answer, as_json, predict, text
 from frost.config import to_dict
 from frost.data.digits import load_digits
-from frost.data.filelist import Unseen
+from frost.data.filelist import Failure
 from frost.evaluation.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.runtime.answerfile import AnswerFile
@@ -116,15 +116,15 @@ def test_an_answer_is_the_same_to_the_bit_alone_and_in_company(run, files, choic
 
 def test_a_broken_file_between_good_ones_stops_neither(run, files, broken):
     rows = predict(run, [files[0], broken, files[1], Path("nowhere.png"), files[2]], batch=2).rows
-    assert [type(row) for row in rows] == [Seen, Unseen, Seen, Unseen, Seen]
-    assert [row for row in rows if isinstance(row, Seen)] == predict(run, files[:3], batch=2).rows
+    assert [type(row) for row in rows] == [Answer, Failure, Answer, Failure, Answer]
+    assert [row for row in rows if isinstance(row, Answer)] == predict(run, files[:3], batch=2).rows
     assert "broken.png" in rows[1].error
     assert "nowhere.png must be an image file" in rows[3].error
 
 
 def test_a_broken_file_at_the_end_leaves_no_image_waiting(run, files, broken):
     rows = predict(run, [*files[:3], broken], batch=2).rows
-    assert [type(row) for row in rows] == [Seen, Seen, Seen, Unseen]
+    assert [type(row) for row in rows] == [Answer, Answer, Answer, Failure]
 
 
 def test_if_no_file_can_be_read_that_is_an_error(run, broken, tmp_path):
@@ -153,7 +153,7 @@ def test_a_folder_stands_for_its_images_in_order(run, files, tmp_path):
 def test_a_folder_without_images_is_a_row_with_an_error(run, files, tmp_path):
     rows = predict(run, [tmp_path, files[0]], batch=2).rows
     assert "holds no PNG" in rows[0].error
-    assert isinstance(rows[1], Seen)
+    assert isinstance(rows[1], Answer)
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "webp"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frost.data.filelist import LONGEST_LINE, Unseen, asked_files, count_files
+from frost.data.filelist import LONGEST_LINE, Failure, asked_files, count_files
 
 
 def read(listed: Path) -> list:
@@ -79,4 +79,4 @@ def test_a_list_that_cannot_be_opened_is_a_mistake(tmp_path, name):
 
 
 def test_a_folder_without_images_is_told(tmp_path):
-    assert [type(file) for file in asked_files([tmp_path])] == [Unseen]
+    assert [type(file) for file in asked_files([tmp_path])] == [Failure]

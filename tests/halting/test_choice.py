@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration, NotCalibrated
 from frost.halting.choice import (
     BUDGETS,
@@ -21,6 +20,7 @@ from frost.halting.choice import (
     signal_of,
     two_steps,
 )
+from frost.halting.threshold_fit import stops_at
 
 
 def traces(count=600, depth=6, seed=0):

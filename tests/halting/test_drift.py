@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
 from frost.halting.stopping import Rule
+from frost.halting.threshold_fit import stops_at
 
 RULE = Rule("rank", (1.0,))
 

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from frost.halting.budget import best_threshold, stops_at
 from frost.halting.guarantee import (
     _deviation,
     _shares_allowed,
@@ -15,6 +14,7 @@ from frost.halting.guarantee import (
     per_step_ladder,
     pooled_ladder,
 )
+from frost.halting.threshold_fit import best_threshold, stops_at
 
 
 def population(seed: int, count: int, depth: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -116,13 +116,7 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     data = data_of(run, data_folder, download)
     chosen = data.test if split == "test" else data.validation
     rule = "rank" if run.calibration is None else run.calibration.rule
-    signals = [rule] if run.calibration is None else list(run.calibration.signals)
-    signals += [] if names is None else [name for name in signals_for(run, names) if name not in signals]
-    with progress("evaluating", len(chosen)) as report:
-        traces = trace(run.model, labelled(chosen), signals, report=report)
-    if not traces.is_finite or bool(torch.isnan(traces.signals[rule]).any()):
-        raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
-                         "smaller train.learning_rate.")
+    traces = _traced(run, chosen, rule, [] if names is None else signals_for(run, names))
     rows = _rows(run, traces, asked)
     rivals = None if names is None else compared(run, data.validation, traces, names, asked)
     per_step = traces.quality.mean(dim=0).tolist()
@@ -131,6 +125,18 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     budgets, beyond = _budgets(run, traces), _beyond(run, data) if split == "test" else []
     return Evaluation(name, data.name, split, len(chosen), traces.depth, rows, per_step, is_calibrated(run),
                       time.monotonic() - started, rule, budgets, rivals, beyond, frontiers)
+
+
+def _traced(run: Run, images: Images, rule: str, more: Sequence[str]) -> Traces:
+    """What the run's own rule and some others look at, for all images; refused where the model has diverged."""
+    signals = [rule] if run.calibration is None else list(run.calibration.signals)
+    signals += [name for name in more if name not in signals]
+    with progress("evaluating", len(images)) as report:
+        traces = trace(run.model, labelled(images), signals, report=report)
+    if not traces.is_finite or bool(torch.isnan(traces.signals[rule]).any()):
+        raise ValueError(f"the model in {run.path} answers with NaN or infinity; it diverged, train it again with a "
+                         "smaller train.learning_rate.")
+    return traces
 
 
 def as_json(result: Evaluation) -> dict[str, Any]:

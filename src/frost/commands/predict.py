@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from frost.checkpoint import Run, load, weights_hash
 from frost.commands.common import RUN_HELP, Reply, add_device, check_between
-from frost.config import from_dict
 from frost.data.catalogue import PROBLEMS
-from frost.data.filelist import Unseen, asked_files, count_files
-from frost.data.images import load_image
-from frost.data.prefetch import read_ahead
-from frost.data.splits import as_float
+from frost.data.filelist import Failure, asked_files, count_files
 from frost.evaluation.budget import Budget, is_calibrated, policy_of, shown
 from frost.halting.drift import Watch
 from frost.halting.stopping import Rule, StoppingRule
@@ -29,15 +25,8 @@ from frost.interrupt import Stopped, StopRequest, stop_requests
 from frost.report.progress import progress
 from frost.report.tables import percent, table
 from frost.runtime.answerfile import AnswerFile
-from frost.runtime.engine import Engine
-from frost.runtime.stepper import Result
-from frost.runtime.stream import Request
+from frost.runtime.image_files import Answer, answered
 from frost.training.settings import LARGEST_BATCH
-from frost.zoo.registry import ModelConfig
-
-DECODERS = 2    # threads
-AHEAD = 2       # batches that are decoded before they are needed
-PATIENCE = 1.0  # seconds that images under way have when the process is asked to stop
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,22 +56,6 @@ def run(options: argparse.Namespace) -> Reply:
     return Reply(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)
 
 
-class Seen(NamedTuple):
-    """The answer for one image, at the step where it stopped."""
-
-    file: str
-    label: int
-    name: str           # of the class
-    confidence: float   # softmax of the output at its label
-    depth: int
-    score: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values by name."""
-        return {"file": self.file, "label": self.label, "class": self.name, "confidence": self.confidence,
-                "depth": self.depth, "score": self.score}
-
-
 class Predictions(NamedTuple):
     """What a run answered."""
 
@@ -90,7 +63,7 @@ class Predictions(NamedTuple):
     depth: int                    # T
     budget: Budget
     threshold: float | None       # None where no score stops an image, or each step has its own
-    rows: list[Seen | Unseen]     # in the order of the files; empty if they were written to a file
+    rows: list[Answer | Failure]     # in the order of the files; empty if they were written to a file
     images: int                   # answered
     failed: int
     mean_depth: float             # of those answered
@@ -114,12 +87,9 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     """
     started = time.monotonic()
     check_between("--batch", batch, 1, LARGEST_BATCH)
-    run = load(run_path, device="auto")
-    if run.config.get("data") in PROBLEMS:
-        raise ValueError(f"{run_path} solves problems that are made by code, and predict reads image files; in Python: "
-                         f"frost.Engine(run.model, run.calibration.at_mean_depth(7)).run(problems).")
+    run = _reading_images(run_path)
     policy = policy_of(run, budget)
-    rows: list[Seen | Unseen] = []
+    rows: list[Answer | Failure] = []
     totals, watch = _Totals(), _watch(run, policy)
     with ExitStack() as stack:
         request = StopRequest()
@@ -130,7 +100,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
             names, before, failed_before = answers.skip_done(names, _name)
         request = stack.enter_context(stop_requests())    # until here a signal ends it at once, for nothing can be lost
         report = stack.enter_context(progress("predicting", count, before))
-        for row in _answered(run, names, policy, batch, request, watch):
+        for row in answered(run, names, policy, batch, request, watch):
             totals.add(row)
             if answers is None:
                 rows.append(row)
@@ -138,10 +108,8 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
                 answers.add(row.to_json())
             report(before + totals.count, "")
         if request:
-            kept = "nothing is kept"
-            if out is not None:
-                kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
-            raise Stopped(f"stopped; {kept}.", request.number)
+            kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
+            raise Stopped(f"stopped; {kept if out is not None else 'nothing is kept'}.", request.number)
     failed = failed_before + totals.failed
     if failed and failed == before + totals.count:
         raise ValueError(_none_answered(failed, totals.first_error, out))
@@ -149,6 +117,15 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
                        totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
                        failed_before, None if watch is None else watch.has_drifted)
+
+
+def _reading_images(run_path: Path | str) -> Run:
+    """The run, if it takes image files."""
+    run = load(run_path, device="auto")
+    if run.config.get("data") in PROBLEMS:
+        raise ValueError(f"{run_path} solves problems that are made by code, and predict reads image files; in Python: "
+                         f"frost.Engine(run.model, run.calibration.at_mean_depth(7)).run(problems).")
+    return run
 
 
 def as_json(result: Predictions) -> dict[str, Any]:
@@ -174,8 +151,8 @@ def text(result: Predictions) -> str:
         answers = f"answers in {result.out}{more}{drift}"
         return f"{head}\n{result.failed:,} without an answer · {rate:.0f} images/s · {answers}"
     body = [[_printable(row.file), _printable(row.name), percent(row.confidence), str(row.depth), f"{row.score:.3f}"]
-            if isinstance(row, Seen) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
-    errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Unseen)]
+            if isinstance(row, Answer) else [_printable(row.file), "no answer", "", "", ""] for row in result.rows]
+    errors = [f"no answer: {_printable(row.error)}" for row in result.rows if isinstance(row, Failure)]
     return "\n".join([head, "", table(["file", "class", "confidence", "depth", "score"], body),
                       *(["", *errors] if errors else [])]) + drift
 
@@ -191,8 +168,8 @@ class _Totals:
     def count(self) -> int:
         return self.images + self.failed
 
-    def add(self, row: Seen | Unseen) -> None:
-        if isinstance(row, Seen):
+    def add(self, row: Answer | Failure) -> None:
+        if isinstance(row, Answer):
             self.images += 1
             self.steps += row.depth
         else:
@@ -213,7 +190,7 @@ def _origin(run: Run, run_path: Path | str, policy: StoppingRule, batch: int) ->
 
 
 def _asked(files: Sequence[Path], listed: Path | None,
-           is_over: Callable[[], bool]) -> tuple[int | None, Iterator[str | Unseen]]:
+           is_over: Callable[[], bool]) -> tuple[int | None, Iterator[str | Failure]]:
     """How many files are asked for, if that can be known, and which; none at all is a mistake."""
     count = count_files(files, listed)
     names = asked_files(files, listed, is_over)
@@ -229,46 +206,8 @@ def _none_answered(failed: int, first_error: str, out: Path | None) -> str:
     return first_error if failed == 1 else f"none of {failed} files gave an answer; of the first: {first_error}"
 
 
-def _answered(run: Run, files: Iterable[str | Unseen], policy: StoppingRule, batch: int, request: StopRequest,
-              watch: Watch | None) -> Iterator[Seen | Unseen]:
-    """A row for each file, in order, as the engine gives them."""
-    config = from_dict(ModelConfig, run.config["model"], "model")
-    names = _class_names(run, config.classes)
-    engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
-
-    def decoded(file: str | Unseen) -> Request:
-        """The image of a file; one that cannot be read goes on as a request without one."""
-        if isinstance(file, Unseen):
-            return Request(None, (file.file, file.error))
-        try:
-            image = as_float(load_image(Path(file), config.image_size, config.image_channels))
-        except (ValueError, OSError) as error:
-            return Request(None, (file, str(error)))
-        return Request(image, (file, None))
-
-    # when the process is asked to stop, no more is read, and what is under way is answered, unless that takes long
-    stream = read_ahead(decoded, takewhile(lambda _: not request, files), DECODERS, AHEAD * batch)
-    for result in engine.run(stream, stops=lambda: bool(request) and time.monotonic() > request.since + PATIENCE):
-        yield _row(result, names)
-
-
-def _row(result: Result, names: Sequence[str]) -> Seen | Unseen:
-    file, error = result.key
-    if error is not None or result.output is None or result.score is None:
-        return Unseen(file, error or f"{file}: {result.error}.")
-    share, label = result.output.double().softmax(dim=-1).max(dim=-1)
-    return Seen(file, int(label), names[int(label)], share.item(), result.depth, result.score)
-
-
-def _class_names(run: Run, classes: int) -> list[str]:
-    """The names that the run keeps, else the labels themselves."""
-    names = run.config.get("classes")
-    known = names if isinstance(names, list) and len(names) == classes else range(classes)
-    return [str(name) for name in known]
-
-
-def _name(file: str | Unseen) -> str:
-    return file.file if isinstance(file, Unseen) else file
+def _name(file: str | Failure) -> str:
+    return file.file if isinstance(file, Failure) else file
 
 
 def _printable(words: object) -> str:

@@ -21,7 +21,7 @@ LOOKS = 0.2                      # seconds between two looks whether somebody ha
 MARK = b"\xef\xbb\xbf"           # with which some editors begin a file
 
 
-class Unseen(NamedTuple):
+class Failure(NamedTuple):
     """A file without an answer."""
 
     file: str
@@ -33,7 +33,7 @@ class Unseen(NamedTuple):
 
 
 def asked_files(files: Sequence[Path], listed: Path | None = None,
-                is_over: Callable[[], bool] = bool) -> Iterator[str | Unseen]:
+                is_over: Callable[[], bool] = bool) -> Iterator[str | Failure]:
     """The files, with the images of a folder in its place; then those of a list.
 
     Args:
@@ -43,7 +43,7 @@ def asked_files(files: Sequence[Path], listed: Path | None = None,
         try:
             is_folder = file.is_dir()
         except OSError as error:
-            yield Unseen(str(file), f"{file} cannot be opened: {error.strerror}.")
+            yield Failure(str(file), f"{file} cannot be opened: {error.strerror}.")
             continue
         yield from _images_in(file) if is_folder else [str(file)]
     if listed is not None:
@@ -57,7 +57,7 @@ def count_files(files: Sequence[Path], listed: Path | None = None) -> int | None
     return sum(1 for _ in asked_files(files, listed))
 
 
-def _images_in(folder: Path) -> Iterator[str | Unseen]:
+def _images_in(folder: Path) -> Iterator[str | Failure]:
     """The images of a folder and of the folders in it, each folder's own first, by name; hidden ones are left out."""
     is_empty = True
     troubles: list[OSError] = []
@@ -69,9 +69,9 @@ def _images_in(folder: Path) -> Iterator[str | Unseen]:
                 is_empty = False
                 yield str(path)
     for error in troubles:
-        yield Unseen(str(error.filename), f"{error.filename} cannot be opened: {error.strerror}.")
+        yield Failure(str(error.filename), f"{error.filename} cannot be opened: {error.strerror}.")
     if is_empty and not troubles:
-        yield Unseen(str(folder), f"{folder} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
+        yield Failure(str(folder), f"{folder} holds no PNG, JPEG or WebP file; name the folder that holds the images.")
 
 
 def _lines_of(listed: Path, is_over: Callable[[], bool]) -> Iterator[str]:

@@ -30,9 +30,9 @@ from frost.evaluation.stopping_rules import (
     paired_difference,
 )
 from frost.evaluation.traces import Traces, trace
-from frost.halting.budget import stops_at
 from frost.halting.calibration import Calibration
 from frost.halting.choice import PER_STEP, gain_of
+from frost.halting.threshold_fit import stops_at
 from frost.report.progress import progress
 from frost.report.tables import percent, table
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frost.evaluation.traces import Traces
-from frost.halting.budget import bracket, per_step_at_mean_depth, stops_at
 from frost.halting.choice import PER_STEP
 from frost.halting.fixed_depth import fixed_depth_line
 from frost.halting.stopping import label_oracle
+from frost.halting.threshold_fit import bracket, per_step_at_mean_depth, stops_at
 
 Depths = NDArray[np.int64]    # the step at which each image stops, (n,)
 RESAMPLES = 2000

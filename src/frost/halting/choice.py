@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frost.halting.budget import Quality, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
 from frost.halting.fixed_depth import fixed_depth_line
+from frost.halting.threshold_fit import Quality, Reached, Values, per_step_at_mean_depth, pooled_at_mean_depth, stops_at
 
 BUDGETS = (0.2, 0.275, 0.35, 0.425, 0.5, 0.6, 0.75, 0.9)    # shares of full depth at which forms are compared
 PER_STEP, TWO_STEP = "-per-step", "-two-step"               # how the names of forms end

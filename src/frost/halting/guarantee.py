@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.halting.budget import Quality, ThresholdFit, Values, fitted_threshold, per_step_at_price, stops_at
+from frost.halting.threshold_fit import Quality, ThresholdFit, Values, fitted_threshold, per_step_at_price, stops_at
 
 GRID = 200             # thresholds that are tried
 FOR_RULES = 0.2        # share of the images that only says which rules to try

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from frost.halting.budget import Quality, Values
 from frost.halting.choice import forms_of
 from frost.halting.signals import SIGNALS
+from frost.halting.threshold_fit import Quality, Values
 
 
 def check_stored(plain: dict[str, Any]) -> None:

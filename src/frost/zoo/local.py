@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from frost.core.layout import ChannelNorm
-from frost.zoo.images import ImageStem
+from frost.zoo.image_stem import ImageStem
 
 CONVOLUTIONS: dict[int, type[nn.Conv1d] | type[nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
 

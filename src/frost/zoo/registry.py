@@ -20,7 +20,7 @@ from frost.core.transition import Branch
 from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
-from frost.zoo.images import ImageStem, Standardised
+from frost.zoo.image_stem import ImageStem, Standardised
 from frost.zoo.local import LocalBranch, LocalStem
 from frost.zoo.resnet import Basic, Bottleneck, LightStem, ResNetStem
 from frost.zoo.vit import EXPANSION, VitBranch, VitStem, tokens_of

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frost.core.frozen import FrozenCache
-from frost.zoo.images import ImageStem
+from frost.zoo.image_stem import ImageStem
 
 
 def group_norm(channels: int) -> nn.GroupNorm:

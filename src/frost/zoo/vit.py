@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frost.zoo.images import ImageStem
+from frost.zoo.image_stem import ImageStem
 
 EXPANSION = 4    # width of the MLP ÷ channels
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frost.halting.budget import (
+from frost.halting.threshold_fit import (
     best_threshold,
     bracket,
     fitted_threshold,

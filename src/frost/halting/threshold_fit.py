@@ -117,10 +117,14 @@ def per_step_at_price(values: Values, quality: Quality, price: float, fit: Thres
     for sweep in range(SWEEPS):
         going = worth[:, -1].copy()               # what an image is worth that has not stopped so far
         best = thresholds.copy()
+        stopped = np.logical_or.accumulate(values > thresholds, axis=1)    # at this step or before
         for step in range(depth - 2, -1, -1):
-            reaches = np.ones(len(values), dtype=bool) if sweep == 0 else ~(
-                values[:, :step] > thresholds[:step]).any(axis=1)
-            best[step] = fit(values[reaches, step], (worth[:, step] - going)[reaches])
+            advantage = worth[:, step] - going
+            if sweep and step:
+                reaches = ~stopped[:, step - 1]
+                best[step] = fit(values[reaches, step], advantage[reaches])
+            else:
+                best[step] = fit(values[:, step], advantage)
             going = np.where(values[:, step] > best[step], worth[:, step], going)
         if sweep and np.array_equal(best, thresholds):
             break
