@@ -25,7 +25,7 @@ from frost.core.trajectory import evaluating
 from frost.data.splits import labelled
 from frost.evaluation.datasets import data_of
 from frost.evaluation.traces import Traces
-from frost.halting.choice import gain_of
+from frost.halting.rule_choice import gain_of
 from frost.halting.signals import SIGNALS, along
 from frost.halting.threshold_fit import per_step_at_mean_depth, stops_at
 from frost.report.progress import progress

@@ -22,8 +22,8 @@ from torch import Tensor
 from frost.data.splits import labelled
 from frost.evaluation.stopping_rules import depths_of
 from frost.evaluation.traces import Traces, trace
-from frost.halting.choice import PER_STEP
 from frost.halting.ranking import HaltingConfig, RankBy
+from frost.halting.rule_choice import PER_STEP
 from frost.halting.score import Sees, make_score
 from frost.recipes import recipe
 from frost.report.progress import progress

@@ -33,7 +33,7 @@ from frost.data.splits import Split
 from frost.evaluation.datasets import data_of
 from frost.recipes import recipe
 from frost.training.loop import Training, _train_step
-from frost.training.objective import objective, step_losses
+from frost.training.losses import objective, step_losses
 from frost.training.optim import begin_ema, learning_rate_at, parameter_groups
 from frost.training.sources import Batch
 from frost.zoo.registry import build

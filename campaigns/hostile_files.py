@@ -28,7 +28,7 @@ import torch
 from hostile_data import Gadget, record
 
 from frost import checkpoint, directory
-from frost.halting.stored import checksum
+from frost.halting.calibration_file import checksum
 
 LIMIT_SECONDS, LIMIT_BYTES = 1.0, 64 * 2**20
 

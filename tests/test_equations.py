@@ -10,17 +10,7 @@ import torch
 from torch import nn
 
 from conftest import small_frost
-from frost.core.dynamics import (
-    Contractive,
-    Gated,
-    Residual,
-    Theorem,
-    descend,
-    euler_step,
-    interpolate,
-    refine,
-    refine_as_printed,
-)
+from frost.core.block import branch
 from frost.core.model import Frost, FrostConfig
 from frost.core.scaling import (
     Scale,
@@ -33,16 +23,27 @@ from frost.core.scaling import (
     scaled_transition,
 )
 from frost.core.trajectory import State, Trajectory
-from frost.core.transition import branch
+from frost.core.update_rules import (
+    Contractive,
+    Gated,
+    Residual,
+    Theorem,
+    descend,
+    euler_step,
+    interpolate,
+    refine,
+    refine_as_printed,
+)
 from frost.data.augment import Mixed
 from frost.halting.calibration import Calibration
 from frost.halting.ranking import HaltingConfig, batch_time_ranks, difficulty, easy_and_hard
 from frost.halting.score import LinearScore, OutputScore, class_features, score_of, threshold_of
 from frost.halting.stopping import Rule, first_passage
-from frost.paper import stability
-from frost.paper.path_dimension import increments_exponent
+from frost.paper.measurements import contraction_and_jacobian as stability
+from frost.paper.measurements.dimension_and_exponent import increments_exponent
+from frost.paper.sections.appendix_d_collapse import gradient_conflict
 from frost.training import refit
-from frost.training.objective import (
+from frost.training.losses import (
     anchoring_loss,
     objective,
     pondering_loss,
@@ -675,11 +676,11 @@ def test_eq37_to_eq39_the_jacobian_norm_is_found_and_bounded():
 
 def test_eq40_gradient_conflict_is_a_cosine():
     right, up = [torch.tensor([2.0]), torch.tensor([[0.0]])], [torch.tensor([0.0]), torch.tensor([[5.0]])]
-    assert stability.gradient_conflict(right, right) == pytest.approx(1.0)
-    assert stability.gradient_conflict(right, up) == pytest.approx(0.0)
-    assert stability.gradient_conflict(right, [-part for part in right]) == pytest.approx(-1.0)
+    assert gradient_conflict(right, right) == pytest.approx(1.0)
+    assert gradient_conflict(right, up) == pytest.approx(0.0)
+    assert gradient_conflict(right, [-part for part in right]) == pytest.approx(-1.0)
     both = [torch.tensor([3.0]), torch.tensor([[4.0]])]
-    assert stability.gradient_conflict(both, right) == pytest.approx(0.6)
+    assert gradient_conflict(both, right) == pytest.approx(0.6)
 
 
 def test_eq41_states_of_a_contraction_approach_the_fixed_point():

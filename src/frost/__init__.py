@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from frost.checkpoint import Run, load, save
+    from frost.core.block import branch
     from frost.core.head import Classifier, Dense, OwnHead, Regressor
     from frost.core.iterate import iterate
     from frost.core.model import Frost, FrostConfig
     from frost.core.task import squared_error, within
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
-    from frost.core.transition import branch
     from frost.evaluation.calibrating import calibrate
     from frost.evaluation.halting_table import evaluate
     from frost.halting.calibration import Calibration, NotCalibrated
     from frost.halting.ranking import HaltingConfig
     from frost.halting.stopping import AtDepth, Rule, stop_when
+    from frost.runtime.batch_invariance import check_batch_invariance
     from frost.runtime.engine import Engine
-    from frost.runtime.invariance import check_batch_invariance
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.stepper import Result
     from frost.runtime.stream import Request
@@ -47,12 +47,12 @@ _ROOMS = {
     "frost.core.model": ("Frost", "FrostConfig"),
     "frost.core.task": ("squared_error", "within"),
     "frost.core.trajectory": ("IterativeModel", "Prediction", "State", "Trajectory"),
-    "frost.core.transition": ("branch",),
+    "frost.core.block": ("branch",),
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
     "frost.halting.stopping": ("AtDepth", "Rule", "stop_when"),
     "frost.halting.ranking": ("HaltingConfig",),
     "frost.runtime.engine": ("Engine",),
-    "frost.runtime.invariance": ("check_batch_invariance",),
+    "frost.runtime.batch_invariance": ("check_batch_invariance",),
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.stepper": ("Result",),
     "frost.runtime.stream": ("Request",),

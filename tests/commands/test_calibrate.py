@@ -16,7 +16,7 @@ from frost.commands.calibrate import calibrate_run as calibrate
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.directory import alone_with, facts_of, manifest_bytes
-from frost.halting.choice import signal_of
+from frost.halting.rule_choice import signal_of
 from frost.zoo.registry import SIZES, build
 
 TINY = replace(SIZES["resnet-8px"], channels=16, bottleneck=8, depth=4)

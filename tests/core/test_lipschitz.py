@@ -69,7 +69,7 @@ def test_the_bound_is_computed_in_full_precision_under_autocast():
 
 
 def test_rescaling_happens_once_in_an_unrolling():
-    from frost.core.frozen import one_unrolling
+    from frost.core.weight_cache import one_unrolling
 
     module = AolMap(4, 4)
     with one_unrolling():

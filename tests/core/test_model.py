@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from conftest import small_frost
-from frost.core import frozen
+from frost.core import weight_cache as frozen
+from frost.core.block import branch
 from frost.core.lipschitz import AolMap, Chain
 from frost.core.model import Frost, FrostConfig
 from frost.core.trajectory import State
-from frost.core.transition import branch
 from frost.zoo.registry import SIZES, build
 
 RULES = ("residual", "gated", "contractive", "theorem")

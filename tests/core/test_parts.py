@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import frost
-from frost.core.dynamics import Residual
 from frost.core.model import FrostConfig
+from frost.core.update_rules import Residual
 
 X = torch.randn(4, 6)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frost.paper.appendix_d_collapse import Outcome, stands_alone, why_collapsed
+from frost.paper.sections.appendix_d_collapse import Outcome, stands_alone, why_collapsed
 
 
 @pytest.mark.parametrize(("outcome", "reason"), [

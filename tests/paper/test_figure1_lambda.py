@@ -1,6 +1,6 @@
 """Figure 1: what is called a dip, and when λ is called inverse to H."""
 
-from frost.paper.figure1_lambda import falls_first, is_inverse
+from frost.paper.sections.figure1_lambda import falls_first, is_inverse
 
 
 def test_a_dip_comes_first_and_is_recovered_from():

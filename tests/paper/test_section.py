@@ -3,7 +3,7 @@
 import grimp
 import pytest
 
-from frost import paper
+from frost.paper import sections as room
 from frost.paper.section import chosen_sections, sections, units_of, verdict_of
 from frost.paper.sizes import size_of
 
@@ -55,7 +55,7 @@ SECTION = Section(name="new", title="New", claim="It is new.", paper={}, units=l
 
 def test_a_new_section_is_one_new_file(tmp_path, monkeypatch):
     (tmp_path / "brand_new.py").write_text(NEW)
-    monkeypatch.setattr(paper, "__path__", [*paper.__path__, str(tmp_path)])
+    monkeypatch.setattr(room, "__path__", [*room.__path__, str(tmp_path)])
     before = list(sections())
     sections.cache_clear()
     try:

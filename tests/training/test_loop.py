@@ -10,7 +10,7 @@ from frost.data.splits import Split
 from frost.halting.ranking import HaltingConfig
 from frost.training import loop
 from frost.training.loop import fit
-from frost.training.objective import objective
+from frost.training.losses import objective
 from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build, named
 

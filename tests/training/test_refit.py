@@ -6,7 +6,7 @@ import torch
 from frost.data.augment import Augmentation
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig, difficulty, easy_and_hard
-from frost.training.objective import anchoring_loss, relative_loss, step_losses
+from frost.training.losses import anchoring_loss, relative_loss, step_losses
 from frost.training.refit import collect_examples, fit_score, images_of, refit
 from frost.zoo.registry import SIZES, build
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from frost.core.frozen import one_unrolling
+from frost.core.weight_cache import one_unrolling
 from frost.zoo.fold import fold
 from frost.zoo.registry import SIZES, build
 from frost.zoo.resnet import StandardConv2d

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from frost.commands.common import RUN_HELP, Reply, add_data, add_device
-from frost.paper.consistency import random_walk
-from frost.paper.curves import seen_with
+from frost.paper.measurements.curves import seen_with
+from frost.paper.measurements.state_similarity import random_walk
 from frost.paper.one_run import Analysis, analyze
 from frost.report.tables import percent, table
 

@@ -15,7 +15,7 @@ from frost.commands.common import Reply, add_data, add_device
 from frost.evaluation.calibrating import FRACTIONS, candidates, check_policy, check_trained_for, gather, trained_by
 from frost.evaluation.datasets import data_of
 from frost.halting.calibration import Calibration, OutOfReach
-from frost.halting.choice import thresholds_of
+from frost.halting.rule_choice import thresholds_of
 from frost.halting.threshold_fit import stops_at
 from frost.report.tables import percent, table
 

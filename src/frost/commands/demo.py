@@ -38,7 +38,7 @@ from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.halting.stopping import first_passage
-from frost.paper.table2_halting import TABLE_2, TABLE_2_DEPTH
+from frost.paper.sections.table2_halting import TABLE_2, TABLE_2_DEPTH
 from frost.recipes import recipe
 from frost.report.demo_digits import Curve, Stopped, demo_figure
 from frost.report.demo_problems import Sharpening, problem_figure

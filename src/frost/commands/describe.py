@@ -18,7 +18,7 @@ from frost.config import from_dict, override, suggest
 from frost.evaluation.budget import command_for, shown
 from frost.evaluation.complexity import Complexity, measure
 from frost.halting.calibration import Calibration
-from frost.paper.table3_complexity import TABLE_3, PublishedComplexity
+from frost.paper.sections.table3_complexity import TABLE_3, PublishedComplexity
 from frost.report.tables import percent, si, table
 from frost.training.runfolder import ORIGIN
 from frost.zoo.registry import DIMENSIONS, ModelConfig, build, named, names

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from frost.core.block import called
 from frost.core.layout import channels_last, normalised_pool, normalised_positions, pool, positions_of
 from frost.core.scaling import Scale, scaled_readout
 from frost.core.task import CLASSES, Gives, Judge, Task, squared_error, within
-from frost.core.transition import called
 from frost.halting.score import LinearScore, Sees, class_features, make_score
 from frost.rowwise import RowLinear
 

@@ -13,11 +13,11 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from frost.core.block import version_of
 from frost.core.inputs import Inputs, batch_of, leaves
 from frost.core.layout import Layout, channel_axis, pool
 from frost.core.task import CLASSES, Gives, Judge, Task
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import version_of
 from frost.halting.score import LinearScore
 
 Structure = tuple[str, tuple[str, ...]]    # kind, and the names of its parts

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frost.core.frozen import FrozenCache
+from frost.core.weight_cache import FrozenCache
 
 
 class Bounded(nn.Module, ABC):

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from frost.config import check_fields, setting
-from frost.core.dynamics import Contractive, Gated, Residual, Theorem, UpdateRule
-from frost.core.frozen import FrozenCache, value_at_zero
+from frost.core.block import called, changed, check_change, check_keeps_shape, features_of
 from frost.core.head import Head, as_head
 from frost.core.inputs import Inputs
 from frost.core.layout import ChannelMap, ChannelNorm, Layout, channel_axis
@@ -23,7 +22,8 @@ from frost.core.lipschitz import Bounded
 from frost.core.scaling import Scale
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import called, changed, check_change, check_keeps_shape, features_of
+from frost.core.update_rules import Contractive, Gated, Residual, Theorem, UpdateRule
+from frost.core.weight_cache import FrozenCache, value_at_zero
 from frost.halting.score import Sees
 
 UpdateName = Literal["residual", "gated", "contractive", "theorem"]

@@ -22,10 +22,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from frost.core.frozen import forget, one_unrolling
 from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, check_finite, mapped
 from frost.core.layout import default_layout
 from frost.core.task import Judge, Task
+from frost.core.weight_cache import forget, one_unrolling
 from frost.halting.score import score_of
 
 

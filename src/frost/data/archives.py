@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from frost.data.pins import check_bytes, check_pin, hasher, pieces
+from frost.data.hashes import check_bytes, check_pin, hasher, pieces
 
 BLOCK = 512                        # tar is made of blocks of this size
 MOST_MEMBERS = 64                  # the official archives have fewer than ten

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frost.data.archives import read_members
-from frost.data.pins import read_file
+from frost.data.hashes import read_file
 from frost.data.splits import DataSet, Split, hold_out, take
 
 LIMIT = 160 * 1024 * 1024   # bytes; the largest official file has 155,249,918

@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from frost.data.pins import PIECE, check_pin, hasher, pieces
+from frost.data.hashes import PIECE, check_pin, hasher, pieces
 from frost.data.splits import Report
 
 TIMEOUT = 30.0     # seconds without a byte after which a connection counts as dead

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from frost.data.pins import check_bytes, read_file
+from frost.data.hashes import check_bytes, read_file
 from frost.data.splits import DataSet, Split, hold_out, take
 
 SIDE, CLASSES = 28, 10

@@ -1,7 +1,7 @@
 """Calibrate a model: gather what stopping rules look at on held-out inputs.
 
 Which signal a run stops by, with one threshold for all steps or one for each, is chosen for each budget on the held-out
-images (`halting.choice`), unless one is asked for.
+images (`halting.rule_choice`), unless one is asked for.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from frost.checkpoint import Run, weights_hash
 from frost.config import suggest
+from frost.core.block import FAILURES
 from frost.core.inputs import pair_of, row
 from frost.core.precision import Device, resolve_device
 from frost.core.task import Judge
 from frost.core.trajectory import IterativeModel, evaluating
-from frost.core.transition import FAILURES
 from frost.data.splits import Images, labelled
 from frost.evaluation.complexity import Complexity, measure
 from frost.evaluation.traces import Traces, trace

@@ -31,7 +31,7 @@ from frost.evaluation.stopping_rules import (
 )
 from frost.evaluation.traces import Traces, trace
 from frost.halting.calibration import Calibration
-from frost.halting.choice import PER_STEP, gain_of
+from frost.halting.rule_choice import PER_STEP, gain_of
 from frost.halting.threshold_fit import stops_at
 from frost.report.progress import progress
 from frost.report.tables import percent, table

@@ -83,7 +83,7 @@ class BudgetRow(NamedTuple):
     """The run's own rule at a budget."""
 
     fraction: float                 # of full depth, that was asked for
-    form: str                       # of the rule, as in `halting.choice`: margin, margin-per-step, …; or fixed
+    form: str                       # of the rule, as in `halting.rule_choice`: margin, margin-per-step, …; or fixed
     mean_depth: float               # that it took
     accuracy: float
     fixed_depth_accuracy: float     # of stopping every input at this mean depth

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frost.evaluation.traces import Traces
-from frost.halting.choice import PER_STEP
 from frost.halting.fixed_depth import fixed_depth_line
+from frost.halting.rule_choice import PER_STEP
 from frost.halting.stopping import label_oracle
 from frost.halting.threshold_fit import bracket, per_step_at_mean_depth, stops_at
 

@@ -19,12 +19,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.config import suggest
-from frost.halting.choice import FIXED, PER_STEP, TWO_STEP, Choice, chosen, forms_of, is_near, signal_of, thresholds_of
+from frost.halting.calibration_file import as_bytes, as_text, check_stored, checksum, stored_quality, stored_signals
 from frost.halting.guarantee import certified_threshold
+from frost.halting.rule_choice import (
+    FIXED,
+    PER_STEP,
+    TWO_STEP,
+    Choice,
+    chosen,
+    forms_of,
+    is_near,
+    signal_of,
+    thresholds_of,
+)
 from frost.halting.signals import SIGNALS
 from frost.halting.sketch import KllSketch
 from frost.halting.stopping import Rule
-from frost.halting.stored import as_bytes, as_text, check_stored, checksum, stored_quality, stored_signals
 from frost.halting.threshold_fit import Quality, Reached, Values, stops_at
 
 FORMAT = 3

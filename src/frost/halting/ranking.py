@@ -1,6 +1,6 @@
 """Batch–time ranking and the easy and hard sets (§4.2, §5.2, Eq. 18).
 
-Ranks and sets only: the losses that use them are in `training.objective`.
+Ranks and sets only: the losses that use them are in `training.losses`.
 """
 
 from __future__ import annotations

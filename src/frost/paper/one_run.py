@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from frost.checkpoint import load
 from frost.evaluation.budget import shown
 from frost.evaluation.datasets import data_of
-from frost.paper.contraction import theory
-from frost.paper.extrapolation import extrapolation
-from frost.paper.geometry import geometry
+from frost.paper.measurements.geometry import geometry
+from frost.paper.measurements.trained_step import theory
+from frost.paper.sections.extrapolation import extrapolation
 from frost.report.progress import say
 
 PATHS, PROBES = 512, 4

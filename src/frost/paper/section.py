@@ -1,6 +1,6 @@
 """A section of the reproduction: one claim of the paper, the units it needs, how it is judged, how it is drawn.
 
-A section is one file beside this one that defines `SECTION`. It is found by importing the files: to add a section, add
+A section is one file of `sections/` that defines `SECTION`. It is found by importing the files: to add a section, add
 its file. `ORDER` says which stand first in the report; the others follow by name.
 """
 
@@ -15,8 +15,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from frost import paper
 from frost.config import suggest
+from frost.paper import sections as room
 from frost.paper.checks import CHANCES, Checks, Units, learned, seeds_of
 from frost.paper.sizes import Size
 from frost.paper.units import Unit, merged, missing
@@ -109,8 +109,8 @@ def verdict_of(checks: Checks, *runs: Mapping[str, Any]) -> Verdict:
 
 @cache
 def sections() -> Mapping[str, Section]:
-    """All sections by name, in the order of the report, found by importing every file beside this one."""
-    files = (importlib.import_module(f"{paper.__name__}.{file.name}") for file in pkgutil.iter_modules(paper.__path__))
+    """All sections by name, in the order of the report, found by importing every file of `sections/`."""
+    files = (importlib.import_module(f"{room.__name__}.{file.name}") for file in pkgutil.iter_modules(room.__path__))
     found = {section.name: section for file in files if (section := getattr(file, "SECTION", None)) is not None}
     order = [name for name in ORDER if name in found] + sorted(name for name in found if name not in ORDER)
     return MappingProxyType({name: found[name] for name in order})

@@ -24,7 +24,7 @@ from frost.core.trajectory import IterativeModel
 from frost.data.splits import DataSet, Images
 from frost.halting.ranking import HaltingConfig
 from frost.legacy import modern
-from frost.paper.outcome import outcome, over_training
+from frost.paper.measurements.every_unit import outcome, over_training
 from frost.paper.sizes import Size, with_halting, with_model, with_training
 from frost.report.progress import say
 from frost.training.run import train

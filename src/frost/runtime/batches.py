@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from frost.core.transition import FAILURES
+from frost.core.block import FAILURES
 from frost.runtime.scheduler import Item
 from frost.runtime.stepper import Live, Result, Stepper
 

@@ -14,15 +14,15 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
+from frost.core.block import FAILURES
 from frost.core.inputs import Inputs, Signature, as_inputs, batch_of, leaves, row
 from frost.core.precision import Device, Precision, device_of, resolve_device, resolve_precision
 from frost.core.trajectory import IterativeModel, Prediction
-from frost.core.transition import FAILURES
 from frost.halting.drift import Watch
 from frost.halting.signals import Signal
 from frost.halting.stopping import StoppingRule, check_signal
+from frost.runtime.batch_invariance import Invariance
 from frost.runtime.batches import run_batch
-from frost.runtime.invariance import Invariance
 from frost.runtime.scheduler import Item
 from frost.runtime.slots import Drain, Session
 from frost.runtime.stepper import Result, Stepper

@@ -19,9 +19,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from frost.core.block import FAILURES
 from frost.core.inputs import Signature, as_inputs, mapped
 from frost.core.precision import dtype_of
-from frost.core.transition import FAILURES
 from frost.halting.drift import Watch
 from frost.runtime.batches import run_batch
 from frost.runtime.scheduler import Item, Scheduler

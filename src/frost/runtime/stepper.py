@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from frost.core.block import FAILURES
 from frost.core.inputs import Inputs, batch_of, stacked, to_device
 from frost.core.precision import Precision, at_least_float32, autocast, device_of
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import FAILURES
 from frost.halting.score import fitting_mask, threshold_of
 from frost.halting.signals import Memory, Reading
 from frost.halting.stopping import StoppingRule

@@ -25,8 +25,8 @@ from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig
 from frost.halting.score import score_of
 from frost.training.distributed import SINGLE, World
+from frost.training.losses import Objective, is_finite, objective
 from frost.training.memory import explained_memory, unroll
-from frost.training.objective import Objective, is_finite, objective
 from frost.training.optim import begin_ema, learning_rate_at, make_optimizer, update_ema
 from frost.training.settings import RuntimeConfig, TrainConfig, generator_of, mixed_seed
 from frost.training.sources import Batch, ImageSource, Source

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from frost.core.frozen import one_unrolling
 from frost.core.inputs import Inputs, check_finite
 from frost.core.trajectory import IterativeModel, State, Trajectory
+from frost.core.weight_cache import one_unrolling
 
 Reading = tuple[list[Tensor], list[Tensor]]    # outputs and score logits of some steps
 

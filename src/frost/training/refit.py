@@ -25,7 +25,7 @@ from frost.data.augment import Augmentation, augmented
 from frost.data.splits import Images
 from frost.halting.ranking import HaltingConfig, easy_and_hard
 from frost.halting.score import LinearScore
-from frost.training.objective import anchoring_loss, relative_loss
+from frost.training.losses import anchoring_loss, relative_loss
 from frost.training.optim import learning_rate_at
 
 BATCH, RATE, EPOCHS = 64, 3e-3, 6

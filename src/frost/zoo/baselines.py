@@ -14,14 +14,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from frost.core.frozen import FrozenCache, value_at_zero
+from frost.core.block import called, changed, features_of
 from frost.core.head import as_head
 from frost.core.inputs import Inputs
 from frost.core.layout import ChannelMap, ChannelNorm, Layout, channel_axis
 from frost.core.model import read_by
 from frost.core.task import Task
 from frost.core.trajectory import IterativeModel, State
-from frost.core.transition import called, changed, features_of
+from frost.core.weight_cache import FrozenCache, value_at_zero
 from frost.halting.score import Sees
 
 

@@ -13,8 +13,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from frost.core.dynamics import Residual
 from frost.core.model import Frost
+from frost.core.update_rules import Residual
 from frost.zoo.baselines import BasicSSM
 
 

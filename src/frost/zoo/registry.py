@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from frost.config import setting, suggest
+from frost.core.block import Branch
 from frost.core.head import Dense
 from frost.core.model import CONTRACTING, Frost, FrostConfig
 from frost.core.trajectory import IterativeModel
-from frost.core.transition import Branch
 from frost.zoo import bounded
 from frost.zoo.baselines import BasicSSM, Recurrent, Vanilla
 from frost.zoo.fold import fold
 from frost.zoo.image_stem import ImageStem, Standardised
-from frost.zoo.local import LocalBranch, LocalStem
+from frost.zoo.line_and_grid import LocalBranch, LocalStem
 from frost.zoo.resnet import Basic, Bottleneck, LightStem, ResNetStem
 from frost.zoo.vit import EXPANSION, VitBranch, VitStem, tokens_of
 

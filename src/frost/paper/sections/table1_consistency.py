@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from frost.paper.checks import Check, Units, above, below, seeds_of, shown
-from frost.paper.consistency import is_rising, random_walk
-from frost.paper.geometry import depth_of, groups_of, path_units
 from frost.paper.intervals import NORMAL, Measured, difference, exact, of_mean
+from frost.paper.measurements.geometry import depth_of, groups_of, path_units
+from frost.paper.measurements.state_similarity import is_rising, random_walk
 from frost.paper.section import Finding, Section
 from frost.report.drawing import MARKS, TITLES, Values, colour_of, legend_above, panels
 

@@ -18,9 +18,9 @@ from frost.evaluation.comparison import SIMPLE
 from frost.evaluation.stopping_rules import depths_of as depths_under
 from frost.evaluation.stopping_rules import judge, paired_difference
 from frost.evaluation.traces import Traces, trace
-from frost.halting.choice import PER_STEP
+from frost.halting.rule_choice import PER_STEP
 from frost.halting.stopping import label_oracle
-from frost.paper.outcome import with_intervals
+from frost.paper.measurements.every_unit import with_intervals
 from frost.paper.units import Measurement
 
 RANKS = ("rank", f"rank{PER_STEP}")

@@ -11,9 +11,9 @@ from frost.data.splits import DataSet, Images
 from frost.evaluation.stopping_rules import depths_of as depths_under
 from frost.evaluation.traces import Traces
 from frost.paper.checks import Check, Units, above, below, every, measured, percent, seeds_of
-from frost.paper.equal_depth import RANKS, traced
 from frost.paper.intervals import Measured, difference, of_share
-from frost.paper.outcome import with_intervals
+from frost.paper.measurements.equal_depth import RANKS, traced
+from frost.paper.measurements.every_unit import with_intervals
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
 from frost.paper.units import Measurement, Unit, ours

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frost.paper.intervals import Measured, of_mean
-from frost.paper.path_dimension import box_dimension
+from frost.paper.measurements.dimension_and_exponent import box_dimension
 
 KOCH = math.log(4) / math.log(3)
 KNOWN = {"line": 1.0, "koch": KOCH, "square": 2.0}    # by name, the true dimension

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from frost.paper.consistency import consistency, cosine_to_final, is_rising, random_walk
+from frost.paper.measurements.state_similarity import consistency, cosine_to_final, is_rising, random_walk
 
 
 def test_the_last_state_is_like_itself():

@@ -6,7 +6,7 @@ import torch
 
 from frost.core.lipschitz import AolMap
 from frost.data.digits import load_digits
-from frost.paper import contraction
+from frost.paper.measurements import trained_step as contraction
 from frost.zoo.registry import SIZES, build
 
 CONFIG = replace(SIZES["resnet-8px"], channels=8, update="contractive", depth=3)

@@ -20,9 +20,9 @@ from frost.paper.checks import (
     seeds_of,
     shown,
 )
-from frost.paper.consistency import is_rising
-from frost.paper.equal_depth import AT_EQUAL_DEPTH, LOST_AT_HALF, SHARE_LOST, chosen_row, row_of
 from frost.paper.intervals import NORMAL, Measured, difference
+from frost.paper.measurements.equal_depth import AT_EQUAL_DEPTH, LOST_AT_HALF, SHARE_LOST, chosen_row, row_of
+from frost.paper.measurements.state_similarity import is_rising
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
 from frost.paper.units import BASE, Unit, base, ours

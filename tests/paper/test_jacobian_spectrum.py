@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from frost.data.digits import load_digits
-from frost.paper import jacobian
-from frost.paper.contraction import frozen_twin, step_of
-from frost.paper.jacobian import LEADING, leading_singular_values, mean_square, spectrum_along
+from frost.paper.measurements.trained_step import frozen_twin, step_of
 from frost.paper.section import sections
+from frost.paper.sections import jacobian_spectrum as jacobian
+from frost.paper.sections.jacobian_spectrum import LEADING, leading_singular_values, mean_square, spectrum_along
 from frost.report.drawing import as_files
 from frost.zoo.registry import SIZES, build
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from frost.halting.calibration import Calibration, NotCalibrated
-from frost.halting.choice import (
+from frost.halting.rule_choice import (
     BUDGETS,
     CLEARLY,
     FIXED,

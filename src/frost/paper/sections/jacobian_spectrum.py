@@ -15,11 +15,11 @@ from torch import Tensor
 from frost.core.trajectory import IterativeModel
 from frost.data.splits import Images
 from frost.paper.checks import Check, Units, below, seeds_of, shown
-from frost.paper.contraction import frozen_twin, path_of, step_of
 from frost.paper.intervals import Measured, of_mean
+from frost.paper.measurements.contraction_and_jacobian import StateMap
+from frost.paper.measurements.trained_step import frozen_twin, path_of, step_of
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
-from frost.paper.stability import StateMap
 from frost.paper.units import BASE, Measurement, Unit, base, ours
 from frost.report.drawing import CYCLE, MARKS, TITLES, Values, legend_above, panels
 

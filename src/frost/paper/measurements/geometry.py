@@ -13,9 +13,9 @@ from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, Trajectory, evaluating
 from frost.data.splits import Images, batches_of
 from frost.paper.checks import Units
-from frost.paper.consistency import consistency, cosine_to_final, flattened
 from frost.paper.intervals import of_bootstrap, of_mean
-from frost.paper.path_dimension import box_dimension, increments_exponent
+from frost.paper.measurements.dimension_and_exponent import box_dimension, increments_exponent
+from frost.paper.measurements.state_similarity import consistency, cosine_to_final, flattened
 from frost.paper.sizes import Size, with_model
 from frost.paper.units import FOLDED, Measurement, Unit, grid
 

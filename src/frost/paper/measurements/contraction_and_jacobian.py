@@ -6,7 +6,7 @@ whole state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -111,16 +111,6 @@ def jacobian_norm(step: StateMap, hidden: Tensor, *, iterations: int = 100) -> f
         if vector.norm() == 0:
             return 0.0
     return value
-
-
-def gradient_conflict(task: Sequence[Tensor], rank: Sequence[Tensor]) -> float:
-    """The cosine between two gradients over the same parameters; below 0 they compete.
-
-        C(θ) = ∇L_task · ∇L_rank / (‖∇L_task‖ ‖∇L_rank‖)        (40)
-    """
-    first = torch.cat([part.flatten() for part in task]).double()
-    second = torch.cat([part.flatten() for part in rank]).double()
-    return (first @ second / (first.norm() * second.norm()).clamp_min(1e-300)).item()
 
 
 def distances(states: Tensor, limit: Tensor) -> Tensor:

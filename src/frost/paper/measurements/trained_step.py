@@ -15,12 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from frost.core.frozen import one_unrolling
 from frost.core.model import Frost
 from frost.core.precision import device_of
 from frost.core.trajectory import IterativeModel, State
+from frost.core.weight_cache import one_unrolling
 from frost.data.splits import Images
-from frost.paper.stability import StateMap, error_bound, expansion, jacobian_norm, worst_pair
+from frost.paper.measurements.contraction_and_jacobian import (
+    StateMap,
+    error_bound,
+    expansion,
+    jacobian_norm,
+    worst_pair,
+)
 from frost.paper.units import Measurement
 
 ASCENTS = 25           # of the search for the pair that is pulled apart the most

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from frost.paper.checks import Check, Units, above, every, seeds_differ_by, seeds_of, shown
-from frost.paper.consistency import is_rising
-from frost.paper.curves import KNOWN, seen_with
-from frost.paper.geometry import GEOMETRY, depth_of, groups_of, path_units
 from frost.paper.intervals import Measured, difference, exact, of_mean
+from frost.paper.measurements.curves import KNOWN, seen_with
+from frost.paper.measurements.geometry import GEOMETRY, depth_of, groups_of, path_units
+from frost.paper.measurements.state_similarity import is_rising
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
 from frost.paper.units import Unit, at_other_hursts

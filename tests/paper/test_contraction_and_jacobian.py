@@ -9,7 +9,7 @@ import torch
 from frost.core.model import Frost
 from frost.data.digits import load_digits
 from frost.halting.ranking import HaltingConfig
-from frost.paper import stability
+from frost.paper.measurements import contraction_and_jacobian as stability
 from frost.training.loop import fit
 from frost.training.settings import TrainConfig
 from frost.zoo.registry import SIZES, build

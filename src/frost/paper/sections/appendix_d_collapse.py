@@ -22,10 +22,9 @@ from frost.paper.checks import Check, Units, above, accuracy_of, below, every, m
 from frost.paper.intervals import Measured, exact, of_mean, of_share
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
-from frost.paper.stability import gradient_conflict
 from frost.paper.units import FOLDED, Measurement, Unit, grid
 from frost.report.drawing import CYCLE, MARKS, TITLES, Values, colour_of, legend_above, panels
-from frost.training.objective import objective
+from frost.training.losses import objective
 from frost.training.runner import Probe
 
 BASELINES = ("vanilla", "recurrent", "basic-ssm")
@@ -191,6 +190,16 @@ def _curve(units: Units, model: str) -> dict[str, list[float]]:
     book: list[Any] = next((unit["over_training"]["conflict"] for name, unit in units.items()
                             if name.startswith(f"{model}-sum-")), [])
     return {key: [row[key] for row in book] for key in ("share", "relative", "anchoring")}
+
+
+def gradient_conflict(task: Sequence[Tensor], rank: Sequence[Tensor]) -> float:
+    """The cosine between two gradients over the same parameters; below 0 they compete.
+
+        C(θ) = ∇L_task · ∇L_rank / (‖∇L_task‖ ‖∇L_rank‖)        (40)
+    """
+    first = torch.cat([part.flatten() for part in task]).double()
+    second = torch.cat([part.flatten() for part in rank]).double()
+    return (first @ second / (first.norm() * second.norm()).clamp_min(1e-300)).item()
 
 
 def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from frost.paper.curves import KNOWN, known_curve
-from frost.paper.path_dimension import box_dimension, in_plane, increments_exponent
+from frost.paper.measurements.curves import KNOWN, known_curve
+from frost.paper.measurements.dimension_and_exponent import box_dimension, in_plane, increments_exponent
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("line", 0.95, 1.03), ("koch", 1.15, 1.30), ("square", 1.55, 2.0)])

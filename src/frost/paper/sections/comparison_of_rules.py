@@ -19,8 +19,8 @@ from frost.paper.checks import (
     seeds_of,
     shown,
 )
-from frost.paper.equal_depth import AT_EQUAL_DEPTH, chosen_row
 from frost.paper.intervals import Measured, difference
+from frost.paper.measurements.equal_depth import AT_EQUAL_DEPTH, chosen_row
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size, with_model
 from frost.paper.units import BASE, Unit, base, ours

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from frost.halting.choice import forms_of
+from frost.halting.rule_choice import forms_of
 from frost.halting.signals import SIGNALS
 from frost.halting.threshold_fit import Quality, Values
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from frost.core.trajectory import Trajectory
 from frost.data.augment import Mixed
 from frost.halting.ranking import HaltingConfig
-from frost.training.objective import (
+from frost.training.losses import (
     PRIOR,
     act_weights,
     objective,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from frost.evaluation.complexity import measure
 from frost.evaluation.throughput import bench
 from frost.paper.checks import Check, Units, accuracy_of, below, measured, percent, seeds_of
-from frost.paper.equal_depth import AT_EQUAL_DEPTH, SHARE_LOST
 from frost.paper.intervals import Measured, exact, scaled
+from frost.paper.measurements.equal_depth import AT_EQUAL_DEPTH, SHARE_LOST
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size
 from frost.paper.units import Unit, ours

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from frost.paper.checks import Check, Units, accuracy_of, close_to, seeds_of
-from frost.paper.contraction import CONTRACTION
 from frost.paper.intervals import Measured, difference, exact, of_mean
+from frost.paper.measurements.trained_step import CONTRACTION
 from frost.paper.section import Finding, Section
 from frost.paper.sizes import Size, with_model
 from frost.paper.units import BASE, Unit, base

@@ -16,7 +16,7 @@ from frost.halting.calibration import Calibration
 from frost.halting.signals import SIGNALS, along
 from frost.paper.intervals import of_mean, rank_correlation
 from frost.training.logging import LOGBOOK, PROBES, read_logbook
-from frost.training.objective import step_losses
+from frost.training.losses import step_losses
 from frost.training.validation import run_frozen
 
 POINTS = 60    # of a curve over a training
