@@ -1,4 +1,4 @@
-"""Contraction, error bound, Jacobian and gradient conflict (App. B, App. D; Eqs. 26–41).
+"""Contraction, error bound, Jacobian and distance to the fixed point (App. B; Eqs. 26–39, 41).
 
 Every function takes a map of states, h → Φ(h), or tensors; none knows a model. Norms are Euclidean, over the
 whole state.
