@@ -99,7 +99,7 @@ def test_describe_takes_the_name_of_a_run(frost):
 
 def test_describe_takes_the_folder_of_a_run(frost, mine, tmp_path):
     done = frost("describe", mine)
-    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, rule residual")
+    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, update residual")
     assert "recipe digits on digits, 680 steps, seed 0" in done.stdout
     assert "Calibrated on 179 held-out images, to stop by" in done.stdout
     assert re.search(r"validation accuracy at full depth +98\.32 %", done.stdout)

@@ -198,12 +198,13 @@ class Interrupting:
     """Asks a run to stop at its n-th look at the wish, as a signal would."""
 
     def __init__(self, monkeypatch, looks):
-        self.looks, self.number = looks, signal.SIGINT
+        self.looks = looks
         monkeypatch.setattr("frost.workflows.train.stop_wish", lambda: contextlib.nullcontext(self))
 
-    def __bool__(self):
+    @property
+    def number(self):
         self.looks -= 1
-        return self.looks == 0
+        return signal.SIGINT if self.looks == 0 else 0
 
 
 def steps_before_stop(words, monkeypatch, looks):
