@@ -99,7 +99,7 @@ def test_describe_takes_the_name_of_a_run(frost):
 
 def test_describe_takes_the_folder_of_a_run(frost, mine, tmp_path):
     done = frost("describe", mine)
-    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, rule residual")
+    assert done.stdout.startswith("mine · 1×8×8 images · 10 classes · depth 8, update residual")
     assert "recipe digits on digits, 680 steps, seed 0" in done.stdout
     assert "Calibrated on 179 held-out images, to stop by" in done.stdout
     assert re.search(r"validation accuracy at full depth +98\.32 %", done.stdout)
@@ -345,3 +345,20 @@ def test_an_unknown_option_among_files_is_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["predict", "run", "--dept", "2", "--colour", "a.png"])
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_recipes_shows_every_setting_of_one_with_its_help(frost):
+    shown = json.loads(frost("recipes", "digits", "--json").stdout)
+    lines = frost("recipes", "digits").stdout.splitlines()
+    assert shown["recipe"] == "digits"
+    assert {"path": "train.batch", "type": "whole number", "value": 64, "default": 64,
+            "help": "inputs in a step, of each process"} in shown["settings"]
+    for setting in shown["settings"]:
+        assert any(line.startswith(f"{setting['path']} ") and setting["help"] in line for line in lines), setting
+
+
+def test_recipes_shows_a_default_beside_what_differs_from_it_only(frost):
+    lines = {line.split()[0]: line.split() for line in frost("recipes", "digits").stdout.splitlines() if line}
+    assert lines["model.depth"][1:3] == ["8", "16"]
+    assert lines["train.batch"][1:3] == ["64", "inputs"]
+    assert lines["model.leaky"][1] == "false"
