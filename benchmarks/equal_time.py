@@ -37,7 +37,7 @@ from frost.data.splits import Images, labelled
 from frost.evaluation.calibrating import cost_of
 from frost.evaluation.complexity import measure
 from frost.evaluation.traces import trace
-from frost.halting.calibration import Cost
+from frost.halting.cost import Cost
 from frost.halting.threshold_fit import stops_at
 from frost.recipes import recipe
 from frost.report.tables import percent, table

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from hostile_data import record
 
-from frost.halting.calibration import Calibration, Cost
+from frost.halting.calibration import Calibration
+from frost.halting.cost import Cost
 from frost.halting.sketch import KllSketch, rank_error
 from frost.halting.stopping import Rule, first_passage
 

@@ -20,13 +20,14 @@ from PIL import Image
 
 from frost.checkpoint import load, save, weights_hash
 from frost.commands.calibrate import calibrate_run as calibrate
-from frost.commands.predict import Answer, as_json, predict, text
+from frost.commands.predict import as_json, predict, text
 from frost.config import to_dict
 from frost.data.digits import load_digits
 from frost.data.filelist import Failure
 from frost.evaluation.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.runtime.answerfile import AnswerFile
+from frost.runtime.image_files import Answer
 from frost.zoo.registry import SIZES, build
 
 CONFIG = replace(SIZES["resnet-8px"], depth=5)

@@ -8,7 +8,8 @@ import torch
 
 from frost.evaluation.frontier import BUDGETS, Point, frontier, needed
 from frost.evaluation.traces import Traces
-from frost.halting.calibration import Calibration, Cost
+from frost.halting.calibration import Calibration
+from frost.halting.cost import Cost
 from frost.halting.rule_choice import Choice
 
 COST = Cost(once=100, first=0, step=50)

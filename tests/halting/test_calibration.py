@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frost.halting.calibration import Calibration, Cost, NotCalibrated
+from frost.halting.calibration import Calibration, NotCalibrated
+from frost.halting.cost import Cost
 from frost.halting.stopping import AtDepth, Rule, first_passage
 
 

@@ -19,7 +19,8 @@ from frost.core.trajectory import IterativeModel, evaluating
 from frost.data.splits import Images, labelled
 from frost.evaluation.complexity import Complexity, measure
 from frost.evaluation.traces import Traces, trace
-from frost.halting.calibration import Calibration, Cost
+from frost.halting.calibration import Calibration
+from frost.halting.cost import Cost
 from frost.halting.signals import SIGNALS
 from frost.report.progress import progress
 

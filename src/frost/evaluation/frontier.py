@@ -20,7 +20,8 @@ from frost.data.splits import labelled
 from frost.evaluation.calibrating import counted
 from frost.evaluation.datasets import data_of
 from frost.evaluation.traces import Traces, trace
-from frost.halting.calibration import Calibration, Cost
+from frost.halting.calibration import Calibration
+from frost.halting.cost import Cost
 from frost.halting.threshold_fit import stops_at
 from frost.report.drawing import CYCLE, as_files, legend_above, panels
 from frost.report.progress import progress

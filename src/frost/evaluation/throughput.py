@@ -32,7 +32,8 @@ from frost.evaluation.clock import ClockPoint, clock_frontier
 from frost.evaluation.complexity import measure
 from frost.evaluation.depth_distribution import DEPTHS, in_shares, normal_depths
 from frost.evaluation.timing import NEVER, exit_test, full_rate
-from frost.halting.calibration import Calibration, Cost
+from frost.halting.calibration import Calibration
+from frost.halting.cost import Cost
 from frost.report.progress import progress
 from frost.runtime.engine import Engine, Executor
 from frost.runtime.slots import Drain

@@ -12,7 +12,7 @@ import binascii
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from frost.config import suggest
 from frost.halting.calibration_file import as_bytes, as_text, check_stored, checksum, stored_quality, stored_signals
+from frost.halting.cost import Cost
 from frost.halting.guarantee import certified_threshold
 from frost.halting.rule_choice import (
     FIXED,
@@ -47,18 +48,6 @@ class NotCalibrated(ValueError):
 
 class OutOfReach(ValueError):
     """No threshold of a rule gives the mean depth that was asked for."""
-
-
-class Cost(NamedTuple):
-    """FLOPs for one image."""
-
-    once: int     # stem, B and D
-    first: int    # the first step, free where it starts from h_0 = 0
-    step: int     # each step after it
-
-    def at(self, mean_depth: float) -> float:
-        """Of an image that takes this many steps."""
-        return self.once + self.first + (mean_depth - 1) * self.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

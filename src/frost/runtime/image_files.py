@@ -20,8 +20,9 @@ from frost.data.splits import as_float
 from frost.halting.drift import Watch
 from frost.halting.stopping import StoppingRule
 from frost.interrupt import StopRequest
-from frost.runtime.engine import Engine, Request
+from frost.runtime.engine import Engine
 from frost.runtime.stepper import Result
+from frost.runtime.stream import Request
 from frost.zoo.registry import ModelConfig
 
 DECODERS = 2    # threads
