@@ -53,13 +53,15 @@ def hidden(model: IterativeModel, inputs: Any, count: int, generator: random.Ran
     tried = failures = 0
     for slots in SLOTS:
         engine = frost.Engine(model, frost.stop_when(score=0.5), slots=slots, example=row(inputs, 0))
-        alone = [next(iter(engine.run([frost.Request(row(inputs, place))]))) for place in range(POOL)]
+        alone: dict[int, Result] = {}
         while tried < count * (SLOTS.index(slots) + 1) // len(SLOTS):
             places = [generator.randrange(POOL) for _ in range(generator.randrange(1, 3 * slots))]
             stream = [frost.Request(row(inputs, place), place, generator.choice([None, None, 1, model.depth]))
                       for place in places]
             for request, result in zip(stream, engine.run(stream), strict=True):
                 if request.depth is None:
+                    if result.key not in alone:
+                        alone[result.key] = next(iter(engine.run([frost.Request(row(inputs, result.key))])))
                     tried += 1
                     failures += differs(result, alone[result.key], bool(found))
     return tried, failures, bool(found)

@@ -288,7 +288,7 @@ def test_the_same_request_that_arrives_when_the_first_was_granted_is_no_second_o
 def test_the_same_signal_while_the_process_ends_does_not_change_its_status():
     script = ("import os, signal, sys\n"
               "from frost import cli\n"
-              "cli._carried_out = lambda verb, arguments: 143\n"
+              "cli._carried_out = lambda arguments: 143\n"
               "sys.argv = ['frost', 'recipes']\n"
               "status = cli.main()\n"
               "os.kill(os.getpid(), signal.SIGTERM)\n"

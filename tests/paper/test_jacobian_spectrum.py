@@ -51,7 +51,7 @@ def test_the_block_finds_what_the_whole_matrix_has():
 
 
 def test_a_step_that_contracts_by_construction_has_no_larger_singular_value():
-    model = build(replace(CONFIG, rule="contractive"), seed=0)
+    model = build(replace(CONFIG, update="contractive"), seed=0)
     found = torch.tensor(spectrum_along(model, load_digits().test)["singular_values"])
     assert found.shape == (3, jacobian.IMAGES, LEADING)
     assert found.max() <= model.lipschitz * (1 + 1e-9)

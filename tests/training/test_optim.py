@@ -108,7 +108,7 @@ def test_the_learning_rate_warms_up_then_falls_to_zero():
 
 def test_the_average_follows_the_weights():
     data = Split(torch.rand(8, 1, 8, 8), torch.arange(8))
-    config = TrainConfig(epochs=1, batch=8, learning_rate=0.01, average=0.9, precision="float32")
+    config = TrainConfig(epochs=1, batch=8, learning_rate=0.01, ema=0.9, precision="float32")
     training = Training.begin(build(MODEL, seed=3), config)
     start = [parameter.clone() for parameter in training.model.parameters()]
     next(go_on(training, data, config, HaltingConfig()))
