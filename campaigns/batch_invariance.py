@@ -94,6 +94,11 @@ def needles(count: int, seed: int, pool: int = 256) -> int:
     return int(bool(failures) or not other_bits)
 
 
+def per_step(rule: Rule, depth: int) -> tuple[float, ...]:
+    """A threshold for each step; the last one given serves all later steps."""
+    return (*rule.thresholds, *[rule.thresholds[-1]] * (depth - len(rule.thresholds)))
+
+
 def obvious(count: int, seed: int) -> int:
     """F16."""
     tried = failures = near = 0
@@ -103,8 +108,7 @@ def obvious(count: int, seed: int) -> int:
         with torch.no_grad():
             whole = model(images, keep_states=False)
         values = along(rule.signal, whole.outputs, whole.score_logits, whole.states, whole.mask)
-        each = torch.tensor(rule.thresholds).expand(model.depth) if len(rule.thresholds) == 1 else torch.tensor(
-            rule.thresholds)
+        each = torch.tensor(per_step(rule, model.depth))
         is_near = ((values - each).abs() < 1e-5).any(dim=1)
         near += int(is_near.sum())
         for executor in ("masked", "compact", "refill"):
@@ -116,8 +120,7 @@ def obvious(count: int, seed: int) -> int:
             tried += len(images)
     wrong = 0
     for _, model, rule, images in subjects(seed):          # the control stops one step late
-        late = Rule(rule.name, tuple([math.inf, *rule.thresholds[:-1]] if len(rule.thresholds) > 1 else
-                                     [math.inf, *rule.thresholds * (model.depth - 1)]))
+        late = Rule(rule.name, (math.inf, *per_step(rule, model.depth)[:-1]))
         wrong += int((Engine(model, late).predict(images[:count]).depth != Engine(model, rule).predict(
             images[:count]).depth).sum())
     print(f"F16: {tried} answers, {failures} unlike the obvious loop ({near} too near to the threshold to tell); "

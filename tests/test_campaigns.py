@@ -75,6 +75,10 @@ def test_needles_of_every_kind_of_input_have_the_same_bits(no_record):
     assert no_record["inputs"]["n"] >= 12 * no_record["inputs"]["kinds"]
 
 
+def test_f16_the_engine_answers_as_the_obvious_loop_does(no_record):
+    assert batch_invariance.obvious(24, 1) == 0
+
+
 def test_f17_every_item_has_one_outcome(no_record):
     assert batch_invariance.lives(60, 1) == 0
 
