@@ -16,6 +16,7 @@ import math
 import random
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -40,6 +41,12 @@ SLOTS = (5, 16, 13)    # also numbers that no vector is long
 STRANGE = (math.nan, math.inf, -math.inf, 3e38, 0.0, 1e-45)
 
 
+@cache
+def bundled(name: str) -> Tensor:
+    """Some test inputs of a data set that comes with the package; problems are made by code, which takes seconds."""
+    return BUNDLED[name]().test.images[:256].clone()
+
+
 def subjects(seed: int) -> Iterator[tuple[str, IterativeModel, Rule, Tensor]]:
     """Each pretrained model, a rule that stops at many depths, and images."""
     generator = torch.Generator().manual_seed(seed)
@@ -47,7 +54,7 @@ def subjects(seed: int) -> Iterator[tuple[str, IterativeModel, Rule, Tensor]]:
         run = load(name)
         assert run.calibration is not None
         if name in BUNDLED:
-            images = BUNDLED[name]().test.images[:256]
+            images = bundled(name)
         else:
             assert run.model.signature is not None
             images = torch.rand(256, *run.model.signature.zeros(1).shape[1:], generator=generator)
