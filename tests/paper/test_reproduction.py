@@ -279,7 +279,8 @@ def test_every_section_needs_only_units_of_the_plan(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1100, "light")])
 def test_a_browser_shows_the_page_without_a_complaint(report, width, scheme):
-    browsers = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    from playwright import sync_api as browsers  # of the extra `test`
+
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         assert not os.environ.get("FROST_REQUIRE_BROWSER"), "no Chromium on this machine: apt install chromium"

@@ -100,16 +100,13 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
             names, before, failed_before = answers.skip_done(names, _name)
         request = stack.enter_context(stop_requests())    # until here a signal ends it at once, for nothing can be lost
         report = stack.enter_context(progress("predicting", count, before))
+        keep = rows.append if answers is None else lambda row: answers.add(row.to_json())
         for row in answered(run, names, policy, batch, request, watch):
             totals.add(row)
-            if answers is None:
-                rows.append(row)
-            else:
-                answers.add(row.to_json())
+            keep(row)
             report(before + totals.count, "")
         if request:
-            kept = f"{before + totals.count:,} answers are in {out}; the same command goes on"
-            raise Stopped(f"stopped; {kept if out is not None else 'nothing is kept'}.", request.number)
+            raise Stopped(_stopped(before + totals.count, out), request.number)
     failed = failed_before + totals.failed
     if failed and failed == before + totals.count:
         raise ValueError(_none_answered(failed, totals.first_error, out))
@@ -198,6 +195,11 @@ def _asked(files: Sequence[Path], listed: Path | None,
     if first is None:
         raise ValueError("there is nothing to predict; name at least one image file or folder.")
     return count, chain([first], names)
+
+
+def _stopped(count: int, out: Path | None) -> str:
+    kept = "nothing is kept" if out is None else f"{count:,} answers are in {out}; the same command goes on"
+    return f"stopped; {kept}."
 
 
 def _none_answered(failed: int, first_error: str, out: Path | None) -> str:

@@ -38,15 +38,8 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
         return (done - first) * per_unit / (time.monotonic() - started + 1e-9)
 
     if sys.stderr is not None and sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        place = "{task.completed}" if total is None else "{task.completed}/{task.total}"
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(place), TextColumn("{task.fields[text]}"),
-                   *([] if total is None else [TimeRemainingColumn()]))
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(what, total=total, completed=first, text="")
-            yield lambda done, text: bar.update(task, completed=done, text=f"{rate(done):.0f} {unit}/s  {text}")
+        with _bar(what, total, first) as show:
+            yield lambda done, text: show(done, f"{rate(done):.0f} {unit}/s  {text}")
         return
     last = started
 
@@ -61,6 +54,20 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
             say(f"{what}: {done}/{total}  {rate(done):.0f} {unit}/s  {left / 60:.1f} min left  {text}")
 
     yield line
+
+
+@contextmanager
+def _bar(what: str, total: int | None, first: int) -> Iterator[Report]:
+    """A bar on the terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    place = "{task.completed}" if total is None else "{task.completed}/{task.total}"
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(place), TextColumn("{task.fields[text]}"),
+               *([] if total is None else [TimeRemainingColumn()]))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total, completed=first, text="")
+        yield lambda done, text: bar.update(task, completed=done, text=text)
 
 
 def say(sentence: str) -> None:

@@ -64,13 +64,12 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
         resume: go on from the newest checkpoint in `out`; start if there is none.
         steps: batches in an epoch, for a loader that has no length and gives its batches once.
     """
-    given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
-    config = replace(config, **{name: value for name, value in given.items() if value is not None})    # type: ignore
+    config = _with(config, epochs=epochs, learning_rate=learning_rate, seed=seed)
     source = LoaderSource(loader, config.seed, steps)
     halting = _checked(model, config, halting, source, validation)
     runtime = runtime or RuntimeConfig()
     place = resolve_device(device or runtime.device)
-    resolve_precision(config.precision, place)
+    resolve_precision(config.precision, place)    # what cannot be is refused now
     if resume and out is None:
         raise ValueError("resume=True goes on from a checkpoint in out=…; name the folder.")
     task = model.task.with_judges(loss, quality)
@@ -88,6 +87,11 @@ def fit(model: IterativeModel, loader: Iterable[Any], epochs: int | None = None,
         _run(runner, files, model, source)
     model.quality_of_fit = quality
     return Fitted(runner.training.step, runner.seconds, runner.last, runner.validation)
+
+
+def _with(config: TrainConfig, **given: float | None) -> TrainConfig:
+    """The configuration with what is given in place of its own."""
+    return replace(config, **{name: value for name, value in given.items() if value is not None})    # type: ignore
 
 
 def _run(runner: Runner, files: ExitStack, model: IterativeModel, source: LoaderSource) -> None:
