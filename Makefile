@@ -64,7 +64,7 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/thresholds.py
 	@$(BIN)/python campaigns/batch_invariance.py
 	@$(BIN)/python campaigns/any_input.py
-	@$(BIN)/python campaigns/kill_kit.py --only supervision losses
+	@$(BIN)/python campaigns/kill_reproduction.py --only supervision losses
 	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/paper/test_reproduction.py -k browser
 	@$(BIN)/python campaigns/pages.py
 

@@ -1,6 +1,6 @@
 """A run directory: weights, configuration, calibration and a manifest; written whole or not at all, verified when read.
 
-    RUN/weights.safetensors   RUN/config.json   RUN/calibration.json   RUN/MANIFEST.json   and what a workflow adds
+    RUN/weights.safetensors   RUN/config.json   RUN/calibration.json   RUN/MANIFEST.json   and what a command adds
 
 The directory is built beside its destination, fsynced, the manifest written last, and renamed into place. Reading
 checks the size and SHA-256 of each file before a tensor is used. No pickle anywhere.

@@ -1,4 +1,4 @@
-"""Configurations that older versions wrote, in today's names (CHANGELOG.md, "Configuration").
+"""Configurations that older versions wrote, in today's names (the table of settings in CHANGELOG.md).
 
 For run folders, checkpoints and the units of a reproduction. A configuration of today passes unchanged.
 """

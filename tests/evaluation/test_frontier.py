@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from frost.evaluation.frontier import BUDGETS, Point, frontier, needed
+from frost.evaluation.frontier import POINTS, Point, frontier, needed
 from frost.evaluation.traces import Traces
 from frost.halting.calibration import Calibration
 from frost.halting.cost import Cost
@@ -33,7 +33,7 @@ def test_a_frontier_has_a_point_a_step_and_a_point_a_budget():
     assert [point.mean_depth for point in fixed] == [1, 2, 3, 4, 5, 6]
     assert [point.quality for point in fixed] == pytest.approx(test.quality.mean(dim=0).tolist())
     assert [point.flops for point in fixed] == [100, 150, 200, 250, 300, 350]
-    assert len(adaptive) == BUDGETS >= 8
+    assert len(adaptive) == POINTS >= 8
     for point in adaptive:
         assert point.low <= point.quality <= point.high
         assert point.flops == pytest.approx(100 + 50 * (point.mean_depth - 1))

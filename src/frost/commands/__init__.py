@@ -1,1 +1,1 @@
-"""One file a verb: `add_arguments(parser)` and `run(options)`, which gives an `Reply`; no verb imports another."""
+"""One file a verb: `add_arguments(parser)` and `run(options)`, which gives a `Reply`; no verb imports another."""

@@ -80,7 +80,7 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
 
     Args:
         run_path: a folder, or the name of a run that comes with the package.
-        files: a folder stands for the images directly in it, in the order of their names.
+        files: a folder stands for the images in it and in the folders below, in the order of their names.
         batch: images that run together, always that many, whatever is left over.
         out: a .csv or .jsonl file for the answers; if it is there, those that are missing are added.
         listed: a file with one path a line, for more files than a command line takes.

@@ -60,7 +60,7 @@ def recipe_text(name: str) -> str:
              in rows]
     return "\n".join([f"{name} · {_summary(name)}", "", *lines, "",
                       f"frost train {name} --out RUN --set model.depth=12 changes a setting. Those of runtime decide "
-                      "nothing and may differ when a run is resumed."])
+                      "no result, at most its rounding, and may differ when a run is resumed."])
 
 
 def _shown(value: Any) -> str:

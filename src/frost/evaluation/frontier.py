@@ -27,7 +27,7 @@ from frost.report.drawing import CYCLE, as_files, legend_above, panels
 from frost.report.progress import progress
 from frost.report.tables import percent, si, table
 
-BUDGETS = 64              # mean depths at which the adaptive rule is asked, evenly spread from 1 to T
+POINTS = 64               # mean depths at which the adaptive rule is asked, evenly spread from 1 to T
 LOSSES = (0.005, 0.01)    # of quality, below that of full depth: what does it cost to lose no more?
 SHOWN = 8                 # adaptive points in the table for a person; all are in the JSON and the picture
 LONGEST = 24              # letters of a run in the picture's legend
@@ -75,7 +75,7 @@ def frontier(run: str, measured: Traces, calibration: Calibration | None, cost: 
     points = [point("fixed", "fixed", np.full(count, step)) for step in range(1, depth + 1)]
     if calibration is None or calibration.quality is None or depth < 2:
         return points
-    for _, form, rule in calibration.choices_at(np.linspace(1, depth, BUDGETS) / depth):
+    for _, form, rule in calibration.choices_at(np.linspace(1, depth, POINTS) / depth):
         values = measured.signals[rule.name].numpy().astype(np.float32)
         points.append(point("adaptive", form, stops_at(values, rule.thresholds)))
     return points

@@ -244,7 +244,7 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
 
 
 def _starts_from_zero(model: IterativeModel) -> bool:
-    return hasattr(model, "_at_zero") and getattr(getattr(model, "config", model), "start", "zero") == "zero"
+    return hasattr(model, "_at_zero")
 
 
 def _against_vanilla(rows: list[Row]) -> list[Row]:

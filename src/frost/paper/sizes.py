@@ -1,6 +1,6 @@
 """At what size the paper is reproduced: smoke on digits, cpu on CIFAR-100, paper with the original settings.
 
-Paper choice: FROST here is what the paper prints, the residual rule with H = 0.8 and λ from 0.5, ranks by loss, the
+Paper choice: FROST here is what the paper prints, the residual update with H = 0.8 and λ from 0.5, ranks by loss, the
 linear score and the last step's loss; what we ship stands beside it where the two differ.
 """
 

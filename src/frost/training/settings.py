@@ -1,4 +1,4 @@
-"""What decides a run: how a model is trained and on what; beside it, how the work is done, which decides nothing."""
+"""What decides a run: how a model is trained and on what; beside it, how the work is done, which decides no result."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class RunConfig:
     model: ModelConfig = field(metadata=described("what is trained"))
     halting: HaltingConfig = setting(HaltingConfig(), "how the halting score is taught")
     train: TrainConfig = setting(TrainConfig(), "how the model is trained")
-    runtime: RuntimeConfig = setting(RuntimeConfig(), "how the work is done; decides nothing")
+    runtime: RuntimeConfig = setting(RuntimeConfig(), "how the work is done; decides no result, at most its rounding")
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -1,6 +1,6 @@
 """How a trained model's step behaves beside the bounds of App. B: measured once, for Figure 1 and for App. B.
 
-The bounds themselves are in `stability`.
+The bounds themselves are in `contraction_and_jacobian`.
 """
 
 from __future__ import annotations

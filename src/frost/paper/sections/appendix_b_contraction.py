@@ -68,7 +68,7 @@ def _checks(residual: Mapping[str, Any], largest: float) -> dict[str, Check]:
 
 
 def _sanity(proven: Rows, largest: Mapping[str, float]) -> dict[str, bool]:
-    """What is proven must be found (26)–(39)."""
+    """What App. B proves must be found."""
     return {
         "where a bound is proven (contractive, theorem) no pair of states that was found breaks ‖Φ(h) − Φ(h′)‖ ≤ "
         "L ‖h − h′‖": all(largest[name] <= row["lipschitz"] * (1 + ROUNDING) for name, row in proven.items()),

@@ -37,7 +37,7 @@ PROBE_IMAGES = 64
 
 
 def conflict_probe(data: DataSet[Images], halting: HaltingConfig) -> Probe:
-    """A probe for a training: the cosine between the gradients of the task and of the ranking losses (40).
+    """A probe for a training: the cosine between the gradients of the task and of the ranking losses.
 
     θ is what both reach: neither the readout nor the score's own weights. The losses are those of the paper, whatever
     weight the training gives them.

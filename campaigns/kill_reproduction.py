@@ -1,6 +1,6 @@
 """Kill −9 `frost reproduce` at random moments and go on: the results must be those of an undisturbed run.
 
-    python campaigns/kill_kit.py [--kills 5] [--only halting losses …] [--seed 0] [--calm DIR]    # all: half an hour
+    python campaigns/kill_reproduction.py [--kills 5] [--only halting …] [--seed 0] [--calm DIR]    # all: half an hour
 
 DIR is a whole reproduction that was not disturbed, made with as many threads; without it, one is made first. Compares
 `results.json` without `timing`. The control changes one number of one unit by one image, which must show.
@@ -86,10 +86,10 @@ def main() -> int:
         change_one_number(rough)
         run(command(rough, options.only))
         noticed = results(calm) != results(rough)
-    words = " ".join(["python campaigns/kill_kit.py", *(["--only", *options.only] if options.only else [])])
-    record("kit", {"command": words, "n": killed, "sections": len(options.only or sections()), "seed": options.seed,
-                   "failures": int(not same),
-                   "control": {"one number changed": {"n": 1, "noticed": int(noticed)}}})
+    words = " ".join(["python campaigns/kill_reproduction.py", *(["--only", *options.only] if options.only else [])])
+    record("reproduction", {"command": words, "n": killed, "sections": len(options.only or sections()),
+                            "seed": options.seed, "failures": int(not same),
+                            "control": {"one number changed": {"n": 1, "noticed": int(noticed)}}})
     print(f"killed {killed} times, results {'the same' if same else 'DIFFER'}; {seconds:.0f} s undisturbed; a changed "
           f"number is {'noticed' if noticed else 'NOT NOTICED'}")
     return 0 if same and noticed and killed == options.kills else 1
