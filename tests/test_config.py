@@ -138,3 +138,11 @@ def test_what_is_listed_can_be_set():
     config = recipe("cifar100-cpu")
     words = [f"{setting.path}={str(setting.value).lower()}" for setting in settings_of(config)]
     assert override(recipe("cifar100-cpu"), words) == config
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("train.average", "train.ema"), ("train.random_depth", "train.depth_schedule"), ("model.rule", "model.update"),
+    ("halting.easy_fraction", "halting.fraction"), ("train.workers", "runtime.workers")])
+def test_an_old_name_is_answered_with_todays(old, new):
+    with pytest.raises(ValueError, match=f"Did you mean '{new}'"):
+        override(recipe("digits"), [f"{old}=1"])

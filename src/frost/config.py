@@ -29,10 +29,14 @@ class Setting(NamedTuple):
 
 
 def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None,
-            above: float | None = None, below: float | None = None) -> Any:
-    """A field with a default, one line of help and limits: least ≤ value ≤ most, above < value < below."""
-    return dataclasses.field(default=default, metadata=described(help, least=least, most=most, above=above,
-                                                                 below=below))
+            above: float | None = None, below: float | None = None, formerly: tuple[str, ...] = ()) -> Any:
+    """A field with a default, one line of help and limits: least ≤ value ≤ most, above < value < below.
+
+    Args:
+        formerly: names that it had, so that who types one of them is shown today's.
+    """
+    metadata = described(help, least=least, most=most, above=above, below=below)
+    return dataclasses.field(default=default, metadata={**metadata, "formerly": formerly})
 
 
 def described(help: str, **limits: float | None) -> dict[str, Any]:
@@ -125,6 +129,16 @@ def override(config: Config, assignments: Iterable[str], where: str = "") -> Con
     return from_dict(type(config), values, where)
 
 
+def _formerly(config: Any, name: str, where: str = "") -> Iterator[str]:
+    """Paths of the settings that once had this name."""
+    for field in dataclasses.fields(config):
+        path = f"{where}.{field.name}" if where else field.name
+        if name in field.metadata.get("formerly", ()):
+            yield path
+        if dataclasses.is_dataclass(getattr(config, field.name)):
+            yield from _formerly(getattr(config, field.name), name, path)
+
+
 def _check_path(config: Any, names: list[str], path: str) -> None:
     """Refuse a name that its group does not have; one that another group has is what is suggested."""
     kind: Any = type(config)
@@ -132,6 +146,7 @@ def _check_path(config: Any, names: list[str], path: str) -> None:
         hints = fields_of(kind)
         if name not in hints:
             others = [other.path for other in settings_of(config) if other.path.split(".")[-1] == name]
+            others += list(_formerly(config, name))
             hint = f"Did you mean '{others[0]}'?" if others else suggest(name, hints)
             raise ValueError(f"{path}: {kind.__name__} has no field '{name}'. {hint}")
         if not dataclasses.is_dataclass(hints[name]):

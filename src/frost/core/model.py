@@ -39,7 +39,8 @@ class FrostConfig:
     hurst: float = setting(0.8, "H of the paper; 0 is the control of Eq. (8)", least=0, most=1)
     learn_hurst: bool = setting(False, "whether H is trained; it then drifts above 1 (§6.2)")
     scale_init: float = setting(0.5, "λ before training", above=0)
-    update: UpdateName = setting("residual", "how a state moves: as printed, by a gate (App. C), or as a contraction")
+    update: UpdateName = setting("residual", "how a state moves: as printed, by a gate (App. C), or as a contraction",
+                                 formerly=("rule",))
     score_sees: Sees = setting("state", "what the halting score looks at: the state (19), or the output as well")
 
     def __post_init__(self) -> None:

@@ -111,8 +111,8 @@ def missing(name: str, place: Path) -> str:
     facts = FACTS[name]
     get = f"get it from {facts.page} and " if facts.page else ""
     fetching = ", or let --download fetch it" if facts.remotes else ""
-    return (f"{name}: {place} does not hold {facts.files}; {get}name its folder with "
-            f"`frost train … --data DIR`{fetching}.")
+    return (f"{name}: {place} does not hold {facts.files}; {get}name its folder with --data "
+            f"DIR{fetching}.")
 
 
 def _check_size(name: str, facts: Facts, image_size: int | None) -> None:

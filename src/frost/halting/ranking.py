@@ -25,7 +25,8 @@ class HaltingConfig:
     ponder_weight: float = setting(0.01, "ACT: price of a step; PonderNet: weight of the prior", least=0)
     rank_by: RankBy = setting("loss", "what is ranked: the loss (the paper), the gain that is left, answers to be won")
     refit: int = setting(0, "training inputs on which the score alone is taught in the end; 0 is none", least=0)
-    fraction: float = setting(0.25, "share of the ranked pairs that is easy, and that is hard", above=0, most=0.5)
+    fraction: float = setting(0.25, "share of the ranked pairs that is easy, and that is hard", above=0, most=0.5,
+                              formerly=("easy_fraction", "hard_fraction"))
     margin: float = setting(0.2, "δ in (22)", least=0)
     relative_weight: float = setting(0.7, "α_rel in (24)", least=0)
     anchoring_weight: float = setting(0.3, "α_abs in (24)", least=0)

@@ -32,10 +32,11 @@ class TrainConfig:
     label_smoothing: float = setting(0.0, "share of a label that goes to all classes alike", least=0, below=1)
     supervision: Supervision = setting("last", "the last step's loss (§5.1), or that of all steps, step t weighing t")
     depth_schedule: Literal["full", "random", "growing"] = setting(
-        "full", "steps of a batch: T; drawn from min_depth to T; or growing from min_depth to T")
+        "full", "steps of a batch: T; drawn from min_depth to T; or growing from min_depth to T",
+        formerly=("random_depth", "growing_depth"))
     min_depth: int = setting(0, "fewest steps of a batch where depth_schedule is random or growing", least=0)
     ema: float = setting(0.0, "decay of the averaged weights, which are what is kept; 0 keeps the last", least=0,
-                         below=1)
+                         below=1, formerly=("average",))
     augment: Augmentation = setting(Augmentation(), "what is done to training images")
     precision: Literal["auto", "float32", "bf16"] = setting("auto", "auto is bf16 where the hardware multiplies it")
     seed: int = setting(0, "of the first weights, the order and everything random", least=0, below=2**62)
