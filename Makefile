@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help demo test lint types imports tests campaigns docs clean
 
 help:
-	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; two minutes with set-up (runs/demo)"
+	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; three minutes with set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
 	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, batch invariance; under an hour"
 	@echo "make docs       the documents as a site, in site/ (open site/index.html)"
