@@ -28,7 +28,7 @@ def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
     """
     if torch.is_grad_enabled() or rows.ndim != 2:
         return F.linear(rows, weight, bias)
-    products = torch.bmm(rows[:, None, :], weight.t().expand(len(rows), -1, -1))[:, 0]
+    products = torch.bmm(rows[:, None, :], weight.t().expand(rows.shape[0], -1, -1))[:, 0]
     return products if bias is None else products + bias
 
 
@@ -36,7 +36,7 @@ def sample_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     """A linear map at each position, (b, n, c) → (b, n, k); one product for each sample of a batch."""
     if torch.is_grad_enabled():
         return F.linear(rows, weight, bias)
-    products = torch.bmm(rows, weight.t().expand(len(rows), -1, -1))
+    products = torch.bmm(rows, weight.t().expand(rows.shape[0], -1, -1))
     return products if bias is None else products + bias
 
 

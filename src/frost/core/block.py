@@ -85,12 +85,12 @@ def features_of(stem: nn.Module, inputs: Inputs, channels: int, layout: Layout) 
         raise ValueError(f"the stem does not take {described(inputs)}: {reason}") from error
     x, context = _parted(given)
     x = default_layout(x)
-    if x.ndim < 2 or len(x) != count:
+    if x.ndim < 2 or x.shape[0] != count:
         raise ValueError(f"the stem must give a state with the batch of {count} in front and channels, got shape "
                          f"{tuple(x.shape)}.")
     axis = channel_axis(x.shape, channels, layout)
     for name, part in context.items():
-        if part.ndim < 1 or len(part) != count:
+        if part.ndim < 1 or part.shape[0] != count:
             raise ValueError(f"context '{name}' must have the batch of {count} in front, got shape "
                              f"{tuple(part.shape)}; expand it, so that it can follow its row.")
     if "mask" in context:

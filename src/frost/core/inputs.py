@@ -57,10 +57,10 @@ def batch_of(inputs: Inputs) -> int:
                              "torch.from_numpy.")
         if part.ndim < 1:
             raise ValueError("inputs must have the batch in front, got a single number; add it with x[None].")
-    sizes = {len(part) for part in parts}
-    if len(sizes) > 1:
-        raise ValueError(f"all tensors of a batch must have as many rows, got {sorted(sizes)}.")
-    return sizes.pop()
+    count: int = parts[0].shape[0]    # not len(), which would make an exported graph's batch a constant
+    if any(part.shape[0] != count for part in parts[1:]):
+        raise ValueError(f"all tensors of a batch must have as many rows, got {sorted({len(part) for part in parts})}.")
+    return count
 
 
 def pair_of(item: Any) -> tuple[Inputs, Tensor]:

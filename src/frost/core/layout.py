@@ -138,7 +138,8 @@ class ChannelNorm(nn.LayerNorm):
         """
         axis = self.axis_of(hidden)
         if axis == 1 and mask is None and hidden.device.type == "cpu" and not torch.is_grad_enabled() and (
-                len(hidden) and hidden.shape[1] > 1 and hidden.shape[1:].numel() >= LARGE):
+                hidden.shape[1] > 1 and hidden.shape[1:].numel() >= LARGE) and not torch.compiler.is_compiling() and (
+                len(hidden)):
             with torch.autocast("cpu", enabled=False):
                 return torch.stack([self._pooled_map(image) for image in hidden.flatten(2).to(self.weight.dtype)])
         return pool(self.by_position(hidden), -1, mask)

@@ -69,7 +69,7 @@ class VitStem(ImageStem):
     def forward(self, images: Tensor) -> Tensor:
         """Images (b, 3, h, w) → x (b, n, c)."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
-        return torch.cat([self.class_token.expand(len(images), -1, -1), patches], dim=1) + self.positions
+        return torch.cat([self.class_token.expand(images.shape[0], -1, -1), patches], dim=1) + self.positions
 
 
 def tokens_of(image_size: int, patch: int) -> int:
