@@ -13,6 +13,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from frost.core.block import Branch
 from frost.core.model import Frost
 from frost.core.update_rules import Residual
 from frost.zoo.baselines import BasicSSM
@@ -33,6 +34,21 @@ class Scaled(nn.Module):
         return self.factor * self.module(hidden, **context)
 
 
+class ScaledBranch(nn.Module):
+    """λ (block(h) − h) of a block whose last linear map holds λ already: block′(h) − λ h."""
+
+    factor: Tensor
+
+    def __init__(self, block: nn.Module, factor: Tensor) -> None:
+        super().__init__()
+        self.block = block
+        self.register_buffer("factor", factor.detach().clone())
+
+    def forward(self, hidden: Tensor, **context: Tensor) -> Tensor:
+        """A_λ(h) = λ A(h) (13), in one pass over the block's value."""
+        return torch.addcmul(self.block(hidden, **context), hidden, self.factor, value=-1)
+
+
 def fold(model: Frost) -> BasicSSM:
     """The BasicSSM that gives the same outputs as a residual FROST: λ and H go into its weights by (13) and (17)."""
     if not isinstance(model, Frost):
@@ -44,10 +60,13 @@ def fold(model: Frost) -> BasicSSM:
                          "head of your own has no power of λ to take out.")
     source = copy.deepcopy(model)
     scale, readout = source.scale, source.head.get_submodule("readout")
-    last = _last_map(source)
+    last, transition = _last_map(source), source.transition
+    if last is None:
+        transition = Scaled(transition, scale.value)
+    elif isinstance(transition, Branch):
+        transition = ScaledBranch(transition.block, scale.value)
     with torch.random.fork_rng(devices=[]):    # the score and B below are made, then replaced
-        folded = BasicSSM(source.stem, source.transition if last else Scaled(source.transition, scale.value),
-                          copy.deepcopy(source.head), depth=model.depth, layout=model.layout,
+        folded = BasicSSM(source.stem, transition, copy.deepcopy(source.head), depth=model.depth, layout=model.layout,
                           score_sees=model.config.score_sees)
     folded.norm, folded.head, folded.input_map = source.norm, source.head, source.input_map
     folded.signature, folded.batch_invariance = model.signature, model.batch_invariance
@@ -62,7 +81,7 @@ def fold(model: Frost) -> BasicSSM:
 
 def _last_map(model: Frost) -> nn.Module | None:
     """The linear map that the transition ends in, if scaling its weights scales the transition and nothing else."""
-    last = model.transition
+    last = model.transition.block if type(model.transition) is Branch else model.transition
     while isinstance(last, nn.Sequential) and len(last) and type(last).forward is nn.Sequential.forward:
         last = last[-1]
     is_plain = type(last) in (nn.Linear, nn.Conv2d) and not (last._forward_hooks or last._forward_pre_hooks)
