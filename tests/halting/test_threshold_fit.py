@@ -107,6 +107,15 @@ def test_a_threshold_for_each_step_is_no_worse_than_one_for_all():
         assert accuracies[0] >= accuracies[1]
 
 
+def test_prices_that_are_known_change_no_threshold():
+    values, correct = traces(5)
+    known = {}
+    for target in (2.0, 3.3, 4.5):
+        shared = per_step_at_mean_depth(values, correct, target, known=known)
+        assert shared == per_step_at_mean_depth(values, correct, target)
+    assert 20 < len(known) < 60                       # of 3 × 20 prices
+
+
 def test_the_ends_of_the_range():
     values, correct = traces(3)
     assert pooled_at_mean_depth(values, 1.0).mean_depth == 1.0

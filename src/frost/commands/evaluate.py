@@ -15,9 +15,9 @@ import torch
 
 from frost.checkpoint import Run, load
 from frost.commands.common import RUN_HELP, Reply, add_data, add_device
-from frost.core.trajectory import evaluating
-from frost.data.splits import DataSet, Images, labelled
+from frost.data.splits import Images, labelled
 from frost.evaluation import frontier
+from frost.evaluation.beyond import BeyondRow, beyond_rows
 from frost.evaluation.budget import is_calibrated, rule_at, shown
 from frost.evaluation.comparison import Compared, compared, signals_for
 from frost.evaluation.comparison import chosen as chosen_policies
@@ -36,7 +36,6 @@ from frost.report.progress import progress
 from frost.report.tables import percent, table
 
 Part = Literal["test", "validation"]
-MORE_STEPS = (1, 2, 4)    # times T, for problems whose size is free
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,14 +60,6 @@ def run(options: argparse.Namespace) -> Reply:
     result = evaluate_run(options.run, options.data, options.quantiles, options.split, options.download,
                           options.policy, options.frontier, None if options.frontier is None else options.figure)
     return Reply(as_json(result), text(result))
-
-
-class BeyondRow(NamedTuple):
-    """Quality at some numbers of steps, for a size that may be larger than those trained on."""
-
-    size: str
-    inputs: int
-    quality: dict[int, float]         # by the number of steps
 
 
 class Evaluation(NamedTuple):
@@ -122,7 +113,7 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     per_step = traces.quality.mean(dim=0).tolist()
     frontiers = None if beside is None else frontier.of_runs(name, run, traces, beside, data_folder, split, download,
                                                              figure)
-    budgets, beyond = _budgets(run, traces), _beyond(run, data) if split == "test" else []
+    budgets, beyond = _budgets(run, traces), beyond_rows(run, data) if split == "test" else []
     return Evaluation(name, data.name, split, len(chosen), traces.depth, rows, per_step, is_calibrated(run),
                       time.monotonic() - started, rule, budgets, rivals, beyond, frontiers)
 
@@ -201,18 +192,6 @@ def _budgets(run: Run, traces: Traces) -> list[BudgetRow]:
     if run.calibration is None or run.calibration.quality is None or traces.depth < 2:
         return []
     return budget_table(traces.quality, traces.signals, run.calibration)
-
-
-def _beyond(run: Run, data: DataSet[Images]) -> list[BeyondRow]:
-    """Sizes beyond training, and more steps than T; for data sets that have such sizes."""
-    if not data.beyond or not run.model.stationary:
-        return []
-    steps, rows = [run.model.depth * times for times in MORE_STEPS], []
-    for size, problems in {"as trained": data.test, **data.beyond}.items():
-        with progress(f"evaluating {size}", len(problems)) as report, evaluating(run.model):
-            quality = trace(run.model, labelled(problems, 64), [], report=report, depth=steps[-1]).quality.mean(dim=0)
-        rows.append(BeyondRow(size, len(problems), {step: quality[step - 1].item() for step in steps}))
-    return rows
 
 
 def _rows(run: Run, traces: Traces, quantiles: Sequence[float]) -> list[HaltingRow]:

@@ -19,7 +19,7 @@ from frost.evaluation.traces import Traces
 from frost.halting.fixed_depth import fixed_depth_line
 from frost.halting.rule_choice import PER_STEP
 from frost.halting.stopping import label_oracle
-from frost.halting.threshold_fit import bracket, per_step_at_mean_depth, stops_at
+from frost.halting.threshold_fit import Reached, bracket, per_step_at_mean_depth, stops_at
 
 Depths = NDArray[np.int64]    # the step at which each image stops, (n,)
 RESAMPLES = 2000
@@ -43,17 +43,22 @@ class Comparison(NamedTuple):
     gain: Interval         # accuracy less the fixed-depth line at that mean depth
 
 
-def depths_of(policy: str, held_out: Traces, measured: Traces, mean_depth: float, seed: int = 0) -> Depths:
+def depths_of(policy: str, held_out: Traces, measured: Traces, mean_depth: float, seed: int = 0,
+              known: dict[float, Reached] | None = None) -> Depths:
     """Where each measured image stops if the rule takes `mean_depth` steps on the held-out images.
 
     Where no threshold gives that mean depth, as with whole numbers of steps, a share of the images drawn at random uses
     the next one.
+
+    Args:
+        known: thresholds by price that other mean depths of this rule and these held-out images found; see
+            `per_step_at_mean_depth`.
     """
     name = policy.removesuffix(PER_STEP)
     then, now = _numbers(held_out, name), _numbers(measured, name)
     if policy.endswith(PER_STEP):
         quality = held_out.quality.numpy()
-        return stops_at(now, per_step_at_mean_depth(then, quality, mean_depth).thresholds)
+        return stops_at(now, per_step_at_mean_depth(then, quality, mean_depth, known=known).thresholds)
     shallow, deep = bracket(then, mean_depth)
     width = deep.mean_depth - shallow.mean_depth
     share = (mean_depth - shallow.mean_depth) / width if width > 0 else 0.0
@@ -102,10 +107,12 @@ def area(policy: str, held_out: Traces, measured: Traces, points: int = 29) -> f
     """Mean accuracy over all mean depths from 1 to T: the area under the depth–accuracy curve, in [0, 1]."""
     quality = measured.quality.numpy()
     budgets = np.linspace(1, measured.depth, points)
+    known: dict[float, Reached] = {}
     if policy == "fixed":
         accuracies = fixed_depth_line(np.repeat(quality.mean(axis=0)[None], points, axis=0), budgets).tolist()
     else:
-        accuracies = [_at(quality, depths_of(policy, held_out, measured, budget)).mean() for budget in budgets]
+        accuracies = [_at(quality, depths_of(policy, held_out, measured, budget, known=known)).mean()
+                      for budget in budgets]
     return float(np.mean([(before + after) / 2 for before, after in pairwise(accuracies)]))    # evenly spaced
 
 

@@ -135,20 +135,24 @@ def per_step_at_price(values: Values, quality: Quality, price: float, fit: Thres
     return _reached(values, tuple(found[1].tolist()))
 
 
-def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float,
-                           fit: ThresholdFit = fitted_threshold) -> Reached:
+def per_step_at_mean_depth(values: Values, quality: Quality, mean_depth: float, fit: ThresholdFit = fitted_threshold,
+                           known: dict[float, Reached] | None = None) -> Reached:
     """A threshold for each step: a good use of a mean depth, on images like those of the traces.
 
     The price of a step is found by halving. Where two neighbouring prices jump over the target, the thresholds
     between theirs are searched as well.
+
+    Args:
+        known: what each price gives on these traces with this fit, as far as it was found; more is added. Most prices
+            of one mean depth are those of another.
     """
-    depth = values.shape[1]
+    depth, known = values.shape[1], {} if known is None else known
     _check_depth(mean_depth, depth)
     low, high = -1.0, 1.0                                       # at −1 a step is a gift, at 1 nothing is worth it
     deep, shallow = _reached(values, (math.inf,) * depth), _reached(values, (-math.inf,) * depth)
     for _ in range(HALVINGS):
         price = (low + high) / 2
-        middle = per_step_at_price(values, quality, price, fit)
+        middle = known[price] = known.get(price) or per_step_at_price(values, quality, price, fit)
         if middle.mean_depth >= mean_depth:
             low, deep = price, middle
         else:
