@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_model
 
-from frost import directory
+from frost import directory, hub
 from frost.config import from_dict, to_dict
 from frost.core.inputs import Signature
 from frost.core.precision import Device, resolve_device
@@ -142,7 +142,7 @@ def write_files(folder: Path, model: IterativeModel, config: Mapping[str, Any], 
 def recalibrate(path: Path, calibration: Calibration) -> None:
     """Give a run another calibration, in one rename: until then the old one counts, from then on the new one."""
     manifest = verify(path)
-    old = _calibration_in(manifest)
+    old = calibration_in(manifest)
     name = CALIBRATION if old != CALIBRATION else "calibration-2.json"
     with directory.explained(path):
         directory.replace_file(path / name, (json.dumps(calibration.to_dict()) + "\n").encode())
@@ -153,7 +153,7 @@ def recalibrate(path: Path, calibration: Calibration) -> None:
             (path / old).unlink(missing_ok=True)
 
 
-def _calibration_in(manifest: Mapping[str, Any]) -> str | None:
+def calibration_in(manifest: Mapping[str, Any]) -> str | None:
     """The file that holds the calibration; recalibrating changes its name."""
     return next((name for name in manifest["files"] if name.startswith("calibration") and name.endswith(".json")), None)
 
@@ -165,11 +165,13 @@ def pretrained() -> dict[str, Path]:
 
 
 def locate(path: Path | str) -> Path:
-    """The run directory behind a path or the name of a pretrained run; an existing folder wins.
+    """The run directory behind a path, the name of a pretrained run or hf://user/name; an existing folder wins.
 
     A folder where a training still goes on, or was interrupted, stands for its newest whole checkpoint; with a warning
     if there are final weights that no manifest vouches for.
     """
+    if hub.is_address(path):
+        return hub.fetch(path)
     folder = Path(path)
     if not folder.exists() and str(path) in pretrained():
         return pretrained()[str(path)]
@@ -199,7 +201,7 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
 
     Args:
         with_calibration: False leaves it out, also one that cannot be read: it is to be replaced.
-        path: a folder, or the name of a run that comes with the package, such as "digits".
+        path: a folder, the name of a run that comes with the package, such as "digits", or `hf://user/name@revision`.
         model: a freshly built model to fill, where the block is your own and no configuration describes it.
         device: where the model shall run: auto, cpu, cuda or mps; None leaves it where it was made.
     """
@@ -215,7 +217,7 @@ def load(path: Path | str, model: IterativeModel | None = None, with_calibration
     model.eval()
     model.signature = Signature.from_json(config.get("inputs")) or model.signature
     calibration = None
-    name = _calibration_in(manifest)
+    name = calibration_in(manifest)
     if name is not None and with_calibration:
         calibration = Calibration.from_dict(directory.read_json(path / name))
         if (calibration.weights_hash, calibration.depth) != (weights_hash(model), model.depth):

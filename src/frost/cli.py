@@ -54,6 +54,7 @@ VERBS = {    # in the order of the help; each is a file of `frost.commands`, imp
     "calibrate": "gather a stopping rule's scores on held-out images, and keep them in the run",
     "evaluate": "accuracy and depth of a run at several quantiles, and after each step",
     "predict": "the class of each image, and the steps it took",
+    "push": "share a run on the Hugging Face hub, with a card of its quality at each depth",
     "bench": "images per second beside the full-depth loop, and the efficiency: measured speed-up ÷ ideal",
     "analyze": "similarity of states, dimension of paths and contraction of a run's step",
     "reproduce": "every table and figure of the paper, beside the paper's numbers",

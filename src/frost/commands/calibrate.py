@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from frost import directory
+from frost import directory, hub
 from frost.checkpoint import CHECKPOINTS, load, pretrained, recalibrate
 from frost.commands.common import Reply, add_data, add_device
 from frost.evaluation.calibrating import FRACTIONS, candidates, check_policy, check_trained_for, gather, trained_by
@@ -53,8 +53,8 @@ def calibrate_run(run_path: Path | str, data_folder: Path | None = None, policy:
     if run.path.parent.name == CHECKPOINTS:
         raise ValueError(f"{run_path} is still being trained; a training that ends calibrates its run: go on with "
                          "--resume.")
-    if run.path in pretrained().values():
-        raise ValueError(f"{run_path} comes with the package and is calibrated; copy {run.path} to a folder of your "
+    if run.path in pretrained().values() or hub.is_address(run_path):
+        raise ValueError(f"{run_path} was made elsewhere and stays as it is; copy {run.path} to a folder of your "
                          "own to change it.")
     if policy is not None:
         check_trained_for(run, policy)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RUN_HELP = "folder of a run, or the name of one that comes with the package"
+RUN_HELP = "folder of a run, the name of one that comes with the package, or hf://user/name@revision"
 
 
 class Reply(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from frost import directory
+from frost import directory, hub
 from frost.checkpoint import load, pretrained
 from frost.commands.common import Reply, add_settings
 from frost.config import from_dict, override, suggest
@@ -60,7 +60,7 @@ def is_run(name: str) -> bool:
     """Whether a name stands for a run: one that comes with the package, or anything that is there under this name."""
     if name in names():
         return any((Path(name) / part).exists() for part in (directory.MANIFEST, "checkpoints"))
-    return name in pretrained() or Path(name).exists()
+    return name in pretrained() or hub.is_address(name) or Path(name).exists()
 
 
 def describe_run(name: str, assignments: Sequence[str] = ()) -> RunFacts:

@@ -94,7 +94,7 @@ def is_near(reached: Reached, mean_depth: float, depth: int) -> bool:
 def chosen(signals: Mapping[str, Values], quality: Quality, seed: int = 0) -> tuple[Choice, ...]:
     """The winner at each budget; none where there are too few inputs to tell, or one step only."""
     count, depth = quality.shape
-    half = np.random.default_rng(seed).permutation(count) % 2 == 0
+    half = halves(count, seed)
     if depth < 2 or min(half.sum(), (~half).sum()) < FEWEST:
         return ()
     choices: list[Choice] = []
@@ -110,6 +110,12 @@ def chosen(signals: Mapping[str, Values], quality: Quality, seed: int = 0) -> tu
         winner = form if form in clear else winner
         choices.append(Choice(target, form, 0.0 if form == FIXED else known[form].value))
     return tuple(choices)
+
+
+def halves(count: int, seed: int = 0) -> np.ndarray:
+    """Which inputs are in the first half, (n,); they are drawn, so that an order in the data does not matter."""
+    half: np.ndarray = np.random.default_rng(seed).permutation(count) % 2 == 0
+    return half
 
 
 def _holds(form: str, signals: Mapping[str, Values], quality: Quality, mean_depth: float) -> bool:
