@@ -20,6 +20,7 @@ from typing import Any
 
 from frost.commands import evaluate
 from frost.evaluation.frontier import LOSSES
+from frost.evaluation.halting_table import EIGHTHS
 from frost.recipes import recipe
 from frost.report.tables import percent, table
 from frost.training.run import train
@@ -52,7 +53,7 @@ def measured(config: RunConfig, folder: Path, rules: tuple[str, ...] | None) -> 
     changes = changed(config)
     command = ("frost", "train", config.recipe, *(("--set", *changes) if changes else ()))
     done = train(config, folder, resume=True, command=command)
-    numbers = evaluate.as_json(evaluate.evaluate_run(folder, policies=rules, others=()))
+    numbers = evaluate.as_json(evaluate.evaluate_run(folder, quantiles=EIGHTHS, policies=rules, others=()))
     for point in (*numbers["frontier"], *numbers["needed"]):
         point["run"] = folder.name    # not where it lies on this machine
     kept = ("depth", "images", "per_step_accuracy", "budgets", "needed", "beyond", "at_fraction", "oracle")

@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", nargs="+", metavar="RULE",
                         help="stopping rules to compare at equal mean depth, such as rank confidence; or all")
     parser.add_argument("--frontier", nargs="*", metavar="OTHER",
-                        help="quality against mean FLOPs, adaptive and at fixed depth, beside that of other runs")
+                        help="quality against mean FLOPs, adaptive and at fixed depth, beside that of other runs; by "
+                             "itself, without the other tables")
     parser.add_argument("--figure", type=Path, default=Path("frontier.png"), metavar="FILE",
                         help="where --frontier is drawn (default: %(default)s)")
     parser.add_argument("--split", choices=("test", "validation"), default="test",
@@ -70,7 +71,7 @@ class Evaluation(NamedTuple):
     split: Part
     images: int
     depth: int                        # T
-    rows: list[HaltingRow]
+    rows: list[HaltingRow]            # none if only the frontier was asked for, which then has the other tables' place
     per_step_accuracy: list[float]    # t = 1…T
     is_calibrated: bool
     seconds: float
@@ -91,7 +92,8 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
         data_folder: where the data set lies; None is the cache folder.
         quantiles: one row each; None is the eight of Table 2, or full depth alone for a run without calibration.
         policies: stopping rules to compare at equal mean depth; `all` is all that the run can answer.
-        others: runs whose frontiers are shown beside this one's; empty for its own alone, None for none.
+        others: runs whose frontiers are shown beside this one's; empty for its own alone, None for none. Without
+            quantiles and policies nothing else is measured.
         figure: where the frontier is drawn.
     """
     started = time.monotonic()
@@ -108,12 +110,16 @@ def evaluate_run(run_path: Path | str, data_folder: Path | None = None, quantile
     chosen = data.test if split == "test" else data.validation
     rule = "rank" if run.calibration is None else run.calibration.rule
     traces = _traced(run, chosen, rule, [] if names is None else signals_for(run, names))
-    rows = _rows(run, traces, asked)
     rivals = None if names is None else compared(run, data.validation, traces, names, asked)
     per_step = traces.quality.mean(dim=0).tolist()
     frontiers = None if beside is None else frontier.of_runs(name, run, traces, beside, data_folder, split, download,
                                                              figure)
-    budgets, beyond = _budgets(run, traces), beyond_rows(run, data) if split == "test" else []
+    rows: list[HaltingRow] = []
+    budgets: list[BudgetRow] = []
+    beyond: list[BeyondRow] = []
+    if frontiers is None or names is not None or quantiles:
+        rows, budgets = _rows(run, traces, asked), _budgets(run, traces)
+        beyond = beyond_rows(run, data) if split == "test" else []
     return Evaluation(name, data.name, split, len(chosen), traces.depth, rows, per_step, is_calibrated(run),
                       time.monotonic() - started, rule, budgets, rivals, beyond, frontiers)
 
@@ -132,25 +138,42 @@ def _traced(run: Run, images: Images, rule: str, more: Sequence[str]) -> Traces:
 
 def as_json(result: Evaluation) -> dict[str, Any]:
     """One object: accuracies and quantiles lie in [0, 1], the threshold at quantile 1 is None."""
-    tables = {result.rule: result.rows, **({} if result.compared is None else {
-        rule: rows for rule, rows in result.compared.rows.items() if rule != result.rule})}
-    rows = [{"policy": rule, **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
-             "standard_error": standard_error(row.accuracy, result.images)}
-            for rule, lines in tables.items() for row in lines]
+    head = {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
+            "depth": result.depth}
     others = {} if result.compared is None else result.compared.to_json(result.depth)
     if result.beyond:
         others["beyond"] = [row._asdict() for row in result.beyond]
     if result.frontiers is not None:
         others |= result.frontiers.to_json()
-    return {"run": result.run, "data": result.data, "split": result.split, "images": result.images,
-            "depth": result.depth, "rows": rows, "per_step_accuracy": result.per_step_accuracy,
-            "is_calibrated": result.is_calibrated,
-            "budgets": [{**row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy} for row in result.budgets],
+    tables = {"rows": _rows_as_json(result), "per_step_accuracy": result.per_step_accuracy} if result.rows else {}
+    budgets = [{**row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy} for row in result.budgets]
+    return {**head, **tables, "is_calibrated": result.is_calibrated, **({"budgets": budgets} if result.rows else {}),
             **others, "seconds": result.seconds}
+
+
+def _rows_as_json(result: Evaluation) -> list[dict[str, Any]]:
+    tables = {result.rule: result.rows, **({} if result.compared is None else {
+        rule: rows for rule, rows in result.compared.rows.items() if rule != result.rule})}
+    return [{"policy": rule, **row._asdict(), "gain": row.accuracy - row.fixed_depth_accuracy,
+             "standard_error": standard_error(row.accuracy, result.images)}
+            for rule, lines in tables.items() for row in lines]
 
 
 def text(result: Evaluation) -> str:
     """The same for a person."""
+    parts = [f"{result.run} · {result.data} {result.split} · {result.images:,} {words_of(result.data)[1]} · depth "
+             f"{result.depth}"]
+    if result.rows:
+        parts += [_tables(result)]
+    elif not result.is_calibrated:
+        parts += ["This run has no calibration, so only fixed depth is shown; frost calibrate makes one."]
+    parts += [] if result.compared is None else [result.compared.text(result.depth)]
+    parts += [] if result.frontiers is None else [result.frontiers.text()]
+    return "\n\n".join(parts) + f"\nMeasured in {result.seconds:.1f} s."
+
+
+def _tables(result: Evaluation) -> str:
+    """Budgets, quantiles, steps and sizes, and what their columns mean."""
     def measured(accuracy: float) -> str:
         return f"{percent(accuracy)} ±{100 * standard_error(accuracy, result.images):.2f}"
 
@@ -158,7 +181,7 @@ def text(result: Evaluation) -> str:
                 f"{row.mean_depth:.2f}", f"{100 * row.mean_depth / result.depth:.0f} %", measured(row.accuracy),
                 percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
                for row in result.rows]
-    word, things = words_of(result.data)
+    word = words_of(result.data)[0]
     steps = [[str(step), measured(accuracy)] for step, accuracy in enumerate(result.per_step_accuracy, start=1)]
     budgets = [[f"{100 * row.fraction:.0f} %", f"{row.mean_depth:.2f}", row.form, measured(row.accuracy),
                 percent(row.fixed_depth_accuracy), f"{100 * (row.accuracy - row.fixed_depth_accuracy):+.2f}"]
@@ -171,20 +194,13 @@ def text(result: Evaluation) -> str:
         notes.append("This run has no calibration, so only full depth is shown; frost calibrate makes one.")
     elif result.split == "validation":
         notes.append("The thresholds may come from these very images; the split to report on is test.")
-    return "\n".join([
-        f"{result.run} · {result.data} {result.split} · {result.images:,} {things} · depth {result.depth}",
-        "",
-        *([table(["budget", "mean depth", "rule", word, "fixed depth", "gain"], budgets), ""] if budgets else []),
-        table(["quantile", "threshold", "mean depth", "of T", word, "fixed depth", "gain"], halting),
-        "",
-        table(["after step", word], steps),
-        "",
-        *([table(["size", *(f"{step} steps" for step in result.beyond[0].quality)], beyond), ""] if beyond else []),
-        *notes,
-        *([] if result.compared is None else ["", result.compared.text(result.depth)]),
-        *([] if result.frontiers is None else ["", result.frontiers.text()]),
-        f"Measured in {result.seconds:.1f} s.",
-    ])
+    tables = [table(["quantile", "threshold", "mean depth", "of T", word, "fixed depth", "gain"], halting),
+              table(["after step", word], steps)]
+    if budgets:
+        tables.insert(0, table(["budget", "mean depth", "rule", word, "fixed depth", "gain"], budgets))
+    if beyond:
+        tables.append(table(["size", *(f"{step} steps" for step in result.beyond[0].quality)], beyond))
+    return "\n\n".join([*tables, "\n".join(notes)])
 
 
 def _budgets(run: Run, traces: Traces) -> list[BudgetRow]:
