@@ -261,6 +261,16 @@ def test_a_mean_depth_is_kept_about(labelled, files):
     assert "mean depth 2.5" in text(result)
 
 
+def test_a_mean_depth_that_is_plain_fixed_depth_says_so(files):
+    whole = predict("digits", files[:2], Budget(mean_depth=3.0), batch=2)
+    assert "every image stops after step 3" in text(whole).splitlines()[1]
+    assert "every image stops" not in text(predict("digits", files[:2], Budget(mean_depth=2.5), batch=2))
+
+
+def test_without_a_budget_the_head_says_full_depth(run, files):
+    assert "2 images · full depth · mean depth 5.00 of 5" in text(predict(run, files[:2], batch=2))
+
+
 def test_a_loss_that_cannot_be_certified_is_full_depth_and_says_so(labelled, files):
     with pytest.warns(UserWarning, match="every image takes all steps"):
         result = predict(labelled, files[:2], Budget(accuracy_loss=0.5), batch=2)

@@ -7,6 +7,7 @@ more memory than a hundred.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -72,6 +73,7 @@ class Predictions(NamedTuple):
     before: int = 0               # lines that an earlier run wrote, if this one went on from it
     failed_before: int = 0        # of which these hold no answer
     has_drifted: bool | None = None    # whether scores are unlike the calibration's; None if nothing was compared
+    only_step: int | None = None       # after which a mean depth stops every image; None if a signal decides
 
 
 def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget(), *,  # noqa: B008 - a tuple
@@ -113,7 +115,15 @@ def predict(run_path: Path | str, files: Sequence[Path], budget: Budget = Budget
     threshold = policy.threshold if isinstance(policy, Rule) else None
     return Predictions(shown(run_path, run), run.model.depth, budget, threshold, rows, totals.images, totals.failed,
                        totals.steps / max(totals.images, 1), time.monotonic() - started, out, before,
-                       failed_before, None if watch is None else watch.has_drifted)
+                       failed_before, None if watch is None else watch.has_drifted,
+                       None if budget.mean_depth is None else _only_step(policy, run.model.depth))
+
+
+def _only_step(policy: StoppingRule, depth: int) -> int | None:
+    """The step after which a rule stops every image, whatever its signal says; None if images may differ."""
+    if not isinstance(policy, Rule) or not all(map(math.isinf, policy.thresholds)):
+        return None
+    return policy.thresholds.index(-math.inf) + 1 if -math.inf in policy.thresholds else depth
 
 
 def _reading_images(run_path: Path | str) -> Run:
@@ -139,7 +149,10 @@ def text(result: Predictions) -> str:
     images = "1 image" if result.images == 1 else f"{result.images:,} images"
     asked = next((f" · {name.replace('_', ' ')} {value:g}" for name, value in result.budget._asdict().items()
                   if value is not None), "")
-    head = f"{result.run} · {images}{asked} · mean depth {result.mean_depth:.2f} of {result.depth}"
+    head = f"{result.run} · {images}{asked or ' · full depth'} · mean depth {result.mean_depth:.2f} of {result.depth}"
+    if result.only_step is not None:
+        head += ("\nAt this budget the calibration has nothing better than fixed depth: every image stops after step "
+                 f"{result.only_step}.")
     drift = ("\nThe scores of these images are unlike those of the held-out ones that the thresholds come from: "
              "calibrate on images like these." if result.has_drifted else "")
     if result.out is not None:
