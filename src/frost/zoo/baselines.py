@@ -87,8 +87,8 @@ class Vanilla(Baseline):
         return self._moved(state, state.hidden + changed(self.transitions[state.step], state.hidden, state.context))
 
 
-class Recurrent(Baseline):
-    """One shared block, applied T times."""
+class Shared(Baseline):
+    """One block for all steps, and what a subclass has beside it."""
 
     def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *, depth: int,
                  channels: int | None = None, classes: int | None = None, layout: Layout = "auto",
@@ -96,22 +96,26 @@ class Recurrent(Baseline):
         super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
                          rectify=rectify, score_sees=score_sees)
         self.transition = transition
+        self._make_parts()
+
+    def _make_parts(self) -> None:
+        """Parts beside the block: none."""
+
+
+class Recurrent(Shared):
+    """One shared block, applied T times."""
 
     def step(self, state: State) -> State:
         """h_t → h_t + A(h_t): (4) without B."""
         return self._moved(state, state.hidden + changed(self.transition, state.hidden, state.context))
 
 
-class BasicSSM(Baseline):
+class BasicSSM(Shared):
     """The state-space model (1), (2) without λ and H, stepped by the exact flow of its induced dynamics (4)."""
 
-    def __init__(self, stem: nn.Module, transition: nn.Module, head: nn.Module | None = None, *, depth: int,
-                 channels: int | None = None, classes: int | None = None, layout: Layout = "auto",
-                 rectify: bool = False, score_sees: Sees = "state") -> None:
-        super().__init__(stem, depth=depth, head=head, channels=channels, classes=classes, layout=layout,
-                         rectify=rectify, score_sees=score_sees)
-        self.transition = transition
-        self.input_map = ChannelMap(self.head.channels, self.head.channels, layout=layout)
+    def _make_parts(self) -> None:
+        """B, and the cached A(0)."""
+        self.input_map = ChannelMap(self.head.channels, self.head.channels, layout=self.layout)
         self._at_zero = FrozenCache()
 
     def _begin(self, inputs: Inputs) -> State:
@@ -123,7 +127,7 @@ class BasicSSM(Baseline):
     def step(self, state: State) -> State:
         """h_t → h_t + A(h_t) + B(x) (4); the first step from h_0 = 0 as cheap as FROST's."""
         assert state.drive is not None
-        is_first = state.step == 0 and not state.context
-        change = (value_at_zero(self._at_zero, self.transition, state.hidden, called) if is_first
-                  else changed(self.transition, state.hidden, state.context))
+        if state.step == 0 and not state.context:
+            return self._moved(state, value_at_zero(self._at_zero, self.transition, state.hidden, called) + state.drive)
+        change = changed(self.transition, state.hidden, state.context)
         return self._moved(state, state.hidden + change + state.drive)
