@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import frost
 from frost.core.inputs import mapped, row
 from frost.core.trajectory import IterativeModel
-from frost.runtime.stepper import Result
+from frost.runtime.live import Result
 
 SLOTS = (5, 16, 13)    # also numbers that no vector is long
 POOL = 64              # inputs of a kind

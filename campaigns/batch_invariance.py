@@ -34,7 +34,7 @@ from frost.runtime.engine import Engine
 from frost.runtime.reference import predict_slowly
 from frost.runtime.scheduler import Item, QueueFull
 from frost.runtime.slots import Session
-from frost.runtime.stepper import Result
+from frost.runtime.live import Result
 from frost.runtime.stream import Request
 
 SLOTS = (5, 16, 13)    # also numbers that no vector is long

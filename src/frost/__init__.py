@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frost.runtime.batch_invariance import check_batch_invariance
     from frost.runtime.engine import Engine
     from frost.runtime.scheduler import QueueFull
-    from frost.runtime.stepper import Result
+    from frost.runtime.live import Result
     from frost.runtime.stream import Request
     from frost.training.fit import fit
     from frost.training.settings import RuntimeConfig, TrainConfig
@@ -54,7 +54,7 @@ _ROOMS = {
     "frost.runtime.engine": ("Engine",),
     "frost.runtime.batch_invariance": ("check_batch_invariance",),
     "frost.runtime.scheduler": ("QueueFull",),
-    "frost.runtime.stepper": ("Result",),
+    "frost.runtime.live": ("Result",),
     "frost.runtime.stream": ("Request",),
     "frost.training.settings": ("RuntimeConfig", "TrainConfig"),
     "frost.transfer": ("create",),

@@ -7,6 +7,8 @@ computed here is computed for each row by itself where no gradients are wanted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,7 @@ LANES = 64    # elements; a multiple of what a vectorised loop takes at a time o
 
 def flat_rows(values: Tensor) -> Tensor:
     """Everything of a sample in one row, (b, …) → (b, n); a number a sample is a row of one."""
-    return values.reshape(len(values), -1)
+    return values.flatten(1) if values.ndim > 1 else values[:, None]    # no len(): a batch may be a symbol
 
 
 def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -26,7 +28,7 @@ def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
     The product of a matrix of few rows with another is shared out among threads by rows. One small product for each row
     gives a sample the same bits in any place of a batch.
     """
-    if torch.is_grad_enabled() or rows.ndim != 2:
+    if torch.is_grad_enabled() or rows.ndim != 2 or torch.compiler.is_exporting():    # another runtime, other kernels
         return F.linear(rows, weight, bias)
     products = torch.bmm(rows[:, None, :], weight.t().expand(rows.shape[0], -1, -1))[:, 0]
     return products if bias is None else products + bias
@@ -34,10 +36,15 @@ def row_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
 
 def sample_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A linear map at each position, (b, n, c) → (b, n, k); one product for each sample of a batch."""
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or torch.compiler.is_exporting():
         return F.linear(rows, weight, bias)
     products = torch.bmm(rows, weight.t().expand(rows.shape[0], -1, -1))
     return products if bias is None else products + bias
+
+
+def sum_of_few(numbers: Tensor) -> Tensor:
+    """The sum over a last axis of a few numbers, number by number: (b, f) → (b,)."""
+    return numbers.sum(dim=-1) if torch.compiler.is_exporting() else reduce(add, numbers.unbind(dim=-1))
 
 
 class RowLinear(nn.Linear):

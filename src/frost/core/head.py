@@ -200,7 +200,7 @@ class OwnHead(Head):
         """module(norm(h)), without a power of λ, and the pooled state."""
         normal = norm(hidden)
         output = called(self.module, normal, **{name: part for name, part in context.items() if name in self._takes})
-        if not isinstance(output, Tensor) or output.ndim < 1 or len(output) != len(hidden):
+        if not isinstance(output, Tensor) or output.ndim < 1 or output.shape[0] != hidden.shape[0]:
             came = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
             raise ValueError(f"a head must give one tensor with the batch of {len(hidden)} in front, but "
                              f"{type(self.module).__name__} gives {came}; keep the first axis.")

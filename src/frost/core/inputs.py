@@ -5,6 +5,7 @@ A signature is what one input must look like, so that a stream can be checked in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -150,11 +151,19 @@ class Signature(NamedTuple):
         return cls(kind, tuple(Part(name, tuple(part.shape), part.dtype)
                                for name, part in zip(names, leaves(example), strict=True)))
 
+    def is_met_by(self, value: Any, dtype: torch.dtype) -> bool:
+        """Whether a value is one tensor of just this shape, in the model's precision: then nothing has to be asked."""
+        return (type(value) is Tensor and self.kind == "tensor" and value.dtype == dtype
+                and self.parts[0].dtype.is_floating_point and tuple(value.shape) == self.parts[0].shape)
+
     def fitted(self, value: Any, dtype: torch.dtype) -> Inputs:
         """An input of this signature, copied, floats in the model's precision; another one is a ValueError.
 
         A copy, because the caller may use the memory again while the input waits.
         """
+        if self.is_met_by(value, dtype) and math.isfinite(float(value.sum())):    # a sum may overflow; then look closer
+            copied: Tensor = value.detach().clone(memory_format=torch.contiguous_format)
+            return copied
         inputs = as_inputs(value)
         if (_kind_of(inputs), _names_of(inputs)) != (self.kind, [part.name for part in self.parts]):
             raise ValueError(f"the model takes a {self.described()}; got {described(inputs)}{self._hint(inputs)}.")

@@ -66,7 +66,7 @@ class Iterated(IterativeModel):
         if _structure_of(given) != self._structure:
             raise ValueError(f"step must give a state like the one it gets, {_shown(self._structure)}; it gave "
                              f"{_shown(_structure_of(given))}.")
-        after = self._held(given, len(state.hidden), None if state.step is None else state.step + 1)
+        after = self._held(given, state.hidden.shape[0], None if state.step is None else state.step + 1)
         for before, now in zip(state.tensors(), after.tensors(), strict=True):
             if before.shape != now.shape:
                 raise ValueError(f"step must keep the shapes of a state, but maps {tuple(before.shape)} to "
@@ -76,11 +76,11 @@ class Iterated(IterativeModel):
     def read(self, state: State, isolate_score: bool = False) -> tuple[Tensor, Tensor]:
         """The user's reading, and the score's logit; 0 where there is no score."""
         output = self.verbs[2](self._as_given(state))
-        if not isinstance(output, Tensor) or output.ndim < 1 or len(output) != len(state.hidden):
+        if not isinstance(output, Tensor) or output.ndim < 1 or output.shape[0] != state.hidden.shape[0]:
             raise ValueError(f"read must give one tensor with the batch of {len(state.hidden)} in front, got "
                              f"{tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__}.")
         if self.head is None:
-            return output, output.new_zeros(len(output), dtype=torch.float32)
+            return output, output.new_zeros(output.shape[0], dtype=torch.float32)
         assert self.channels is not None
         features = pool(state.hidden, channel_axis(state.hidden.shape, self.channels, self.layout))
         return output, self.head.score(features.detach() if isolate_score else features)
@@ -91,7 +91,7 @@ class Iterated(IterativeModel):
         if not parts:
             raise ValueError("a state must hold at least one tensor, got an empty tuple or dict.")
         for part in parts:
-            if not isinstance(part, Tensor) or part.ndim < 1 or len(part) != count:
+            if not isinstance(part, Tensor) or part.ndim < 1 or part.shape[0] != count:
                 came = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
                 raise ValueError(f"every part of a state must be a tensor with the batch of {count} in front, got "
                                  f"{came}.")

@@ -7,12 +7,12 @@ thresholds would no longer tell such scores apart. `score_logit` is the logit; `
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import add
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+
+from frost.rowwise import sum_of_few
 
 Sees = Literal["state", "output"]    # what a score looks at: the state (the paper), or the output as well
 
@@ -59,7 +59,7 @@ class OutputScore(LinearScore):
     def forward(self, pooled: Tensor, seen: Tensor | None = None) -> Tensor:
         """The score's logit, (b, c), (b, f) → (b,); number by number, for the same reason as above."""
         assert seen is not None, "a score that sees the output is given its features"
-        return super().forward(pooled) + reduce(add, (seen.detach() * self.decided.weight[0]).unbind(dim=-1))
+        return super().forward(pooled) + sum_of_few(seen.detach() * self.decided.weight[0])
 
 
 def class_features(output: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ def output_features(output: Tensor) -> Tensor:
     output = output.to(torch.promote_types(output.dtype, torch.float32))    # double stays
     logs, chances = output.log_softmax(dim=-1), output.softmax(dim=-1)
     first, second = chances.topk(2, dim=-1).values.unbind(dim=-1)
-    entropy = (chances * logs).nan_to_num(nan=0.0).sum(dim=-1)     # 0 · log 0 is 0
+    entropy = (chances * logs.clamp_min(-1e30)).sum(dim=-1)     # 0 · log 0 is 0
     return torch.stack([first - second, logs.amax(dim=-1), entropy], dim=-1)
 
 

@@ -10,30 +10,29 @@ import time
 from collections.abc import Callable, Sequence
 
 from frost.core.block import FAILURES
+from frost.runtime.live import Live, Result, Window
 from frost.runtime.scheduler import Item
-from frost.runtime.stepper import Live, Result, Stepper
+from frost.runtime.stepper import Stepper
 
 WORTH = 0.1    # share of the rows that must be gone before the batch is copied to a smaller one
 
 
 def run_batch(stepper: Stepper, live: Live, items: Sequence[Item], *, shrinks: bool, sync_every: int = 1,
-              clock: Callable[[], float] = time.monotonic,
-              show: Callable[[Live, list[int]], None] | None = None) -> list[Result]:
+              clock: Callable[[], float] = time.monotonic) -> list[Result]:
     """Step a batch until every input has stopped; the answers in the order of its rows.
 
     Args:
-        live: the batch, at whatever steps its inputs are.
+        live: the batch after its first step.
         items: whose rows they are; one that passes its deadline takes the answer that it has.
-        show: is shown the batch and the rows still running at every look, for a drift check.
     """
     answers: dict[int, Result] = {}
-    places = list(range(len(items)))                          # of the rows, in the batch as it came
-    left = max(item.limit for item in items) - int(live.steps.min())   # none takes more steps than that
-    since = sync_every                                        # the batch as it came is looked at
+    places = list(range(len(items)))              # of the rows, in the batch as it came
+    left = max(item.limit for item in items) - 1    # none takes more steps than that
+    window = Window(sync_every)
+    window.add(live)
     while True:
-        if since >= sync_every or left <= 0:
-            since = 0
-            places, live = _collect(live, places, items, answers, shrinks, clock())
+        if window.is_due or left <= 0:
+            places, live = _collect(window, live, places, items, answers, shrinks, clock())
             if len(answers) == len(items):
                 return [answers[place] for place in range(len(items))]
         try:
@@ -42,28 +41,30 @@ def run_batch(stepper: Stepper, live: Live, items: Sequence[Item], *, shrinks: b
             failed = dict(stepper.failing_rows(live, range(len(places))))
             if not failed:
                 raise    # it was no input's fault
+            places, live = _collect(window, live, places, items, answers, False, clock())
             for row, error in failed.items():
                 key, steps = items[places[row]].key, int(live.steps[row])
                 answers.setdefault(places[row], Result(key, None, steps, None, error))
             live, order = live.shrunk_to([row for row in range(len(places)) if row not in failed])
-            places, since = [places[row] for row in order], sync_every
-            if not places:
+            places = [places[row] for row in order]
+            if len(answers) == len(items):
                 return [answers[place] for place in range(len(items))]
             continue
-        since, left = since + 1, left - 1
-        if show is not None:
-            show(live, [row for row, place in enumerate(places) if place not in answers])
+        window.add(live)
+        left -= 1
 
 
-def _collect(live: Live, places: list[int], items: Sequence[Item], answers: dict[int, Result], shrinks: bool,
-             now: float) -> tuple[list[int], Live]:
+def _collect(window: Window, live: Live, places: list[int], items: Sequence[Item], answers: dict[int, Result],
+             shrinks: bool, now: float) -> tuple[list[int], Live]:
     """Take the answers of rows that are done or late; shrink the batch if enough are."""
-    done = live.is_done.tolist()
-    late = [not is_done and (deadline := items[place].deadline) is not None and deadline <= now
-            for place, is_done in zip(places, done, strict=True)]
-    rows = [row for row, place in enumerate(places) if (done[row] or late[row]) and place not in answers]
-    results = live.results(rows, [items[places[row]].key for row in rows], [late[row] for row in rows])
-    answers.update(zip((places[row] for row in rows), results, strict=True))
+    limits = [None if place in answers else items[place].limit for place in places]
+    for before, rows in window.look(limits):
+        results = before.results(rows, [items[places[row]].key for row in rows], [False] * len(rows))
+        answers.update(zip((places[row] for row in rows), results, strict=True))
+    late = [row for row, place in enumerate(places) if place not in answers
+            and (deadline := items[place].deadline) is not None and deadline <= now]
+    results = live.results(late, [items[places[row]].key for row in late], [True] * len(late))
+    answers.update(zip((places[row] for row in late), results, strict=True))
     alive = [row for row, place in enumerate(places) if place not in answers]
     if shrinks and alive and len(places) - len(alive) >= max(1, WORTH * len(places)):
         live, order = live.shrunk_to(alive)

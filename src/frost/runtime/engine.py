@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -20,12 +20,16 @@ from frost.core.precision import Device, Precision, device_of, resolve_device, r
 from frost.core.trajectory import IterativeModel, Prediction
 from frost.halting.drift import Watch
 from frost.halting.signals import Signal
-from frost.halting.stopping import StoppingRule, check_signal
+from frost.halting.stopping import StoppingRule
+from frost.runtime.backend import BACKENDS, BackendName
 from frost.runtime.batch_invariance import Invariance
 from frost.runtime.batches import run_batch
+from frost.runtime.fastest import fastest_backend
+from frost.runtime.ladder import Ladder
+from frost.runtime.live import Result
 from frost.runtime.scheduler import Item
-from frost.runtime.slots import Drain, Session
-from frost.runtime.stepper import Result, Stepper
+from frost.runtime.slots import Session
+from frost.runtime.stepper import Stepper, versions_of
 from frost.runtime.stream import Order, Request, Source, in_order
 
 Executor = Literal["masked", "compact", "refill"]
@@ -45,37 +49,38 @@ class Engine:
     """A model that stops each input where a rule says so, and does not compute what is not needed.
 
     Args:
-        model: put into evaluation mode, and moved if a `device` is named.
+        model: put into evaluation mode, and moved if a `device` is named; its weights are folded (`runtime.folded`).
         rule: for instance `calibration.at_mean_depth(6)`, `frost.stop_when(confidence=0.9)`, or `frost.AtDepth(4)`.
         executor: `refill`, `compact` or `masked`.
-        slots: inputs that run together.
+        slots: most inputs that run together.
         example: one input, whose shape all inputs have; needed unless the model states it, or `frost.fit` or
             `frost.calibrate` has seen one.
         device: `auto`, `cpu`, `cuda` or `mps`; None leaves the model where it is.
         sync_every: steps between two looks at what has stopped; on a GPU each look waits for it.
-        drain: what `refill` does at the end of a stream: keep its shape, or shrink and give up bit-equality.
         max_queue: most inputs that may wait in a `Session`; None is no limit.
-        compile: torch.compile the step, whose shape never changes under `refill`.
+        backend: what computes the steps: `eager`, `compile`, `onnxruntime`, or `auto`, which is what `frost bench RUN
+            --save` found fastest on this machine, else eager.
+        ladder: let the batch shrink and grow with what is running, so that a lone input does not take as long as all
+            slots; False keeps one shape, at which an answer's bits do not depend on who shares the batch.
+        signals: names of signals that a request's own rule may look at, beside the rule's.
         caches_first: take the first step from h_0 = 0, the same for every input, from a cache.
         watch: gets every signal, for a drift check; `refill` only.
     """
 
     def __init__(self, model: IterativeModel, rule: StoppingRule, executor: Executor = "refill", slots: int = 64, *,
                  example: Any = None, device: Device | None = None, precision: Precision = "float32",
-                 sync_every: int = 1, drain: Drain = "constant", max_queue: int | None = None, compile: bool = False,
-                 caches_first: bool = True, watch: Watch | None = None,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+                 sync_every: int = 1, max_queue: int | None = None, backend: BackendName | Literal["auto"] = "eager",
+                 ladder: bool = False, signals: Sequence[str] = (), caches_first: bool = True,
+                 watch: Watch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         _check_parts(model, rule)
-        for name, value, kind in (("executor", executor, Executor), ("precision", precision, Precision),
-                                  ("drain", drain, Drain)):
-            if value not in get_args(kind):
-                raise ValueError(f"{name} is one of {', '.join(get_args(kind))}; got '{value}'.")
+        for name, value, known in (("executor", executor, get_args(Executor)), ("precision", precision,
+                                   get_args(Precision)), ("backend", backend, (*BACKENDS, "auto"))):
+            if value not in known:
+                raise ValueError(f"{name} is one of {', '.join(known)}; got '{value}'.")
         for name, number in (("slots", slots), ("sync_every", sync_every),
                              ("max_queue", 1 if max_queue is None else max_queue)):
             if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_SLOTS:
                 raise ValueError(f"{name} must be a whole number from 1 to {MOST_SLOTS}, got {number!r}.")
-        if compile and (executor != "refill" or drain == "compact"):
-            raise ValueError("compile needs a shape that never changes: executor='refill' with drain='constant'.")
         if executor == "refill" and not model.stationary:
             raise ValueError(f"{type(model).__name__} has weights of its own for each step, so inputs at different "
                              "depths cannot share a batch; use executor='compact', or a stationary model.")
@@ -83,19 +88,25 @@ class Engine:
             model.to(resolve_device(device))
         resolve_precision(precision, device_of(model))    # refuses what this machine cannot do
         self.model, self.rule = model.eval(), rule
-        self.executor, self.slots, self.drain = executor, slots, drain
+        self.executor, self.slots = executor, slots
+        self.backend: BackendName = fastest_backend(model, slots) if backend == "auto" else backend
+        if self.backend != "eager" and executor != "refill":
+            raise ValueError(f"backend '{self.backend}' needs a known shape: executor='refill'.")
+        self._ladder = Ladder(slots, is_strict=not ladder)
         self._sync_every, self._max_queue, self._watch, self._clock = sync_every, max_queue, watch, clock
         self._signature = model.signature if example is None else Signature.of(as_inputs(example))
-        self._stepper = Stepper(model, rule, precision, compile, caches_first)
+        self._make_stepper = lambda: Stepper(model, rule, precision, self.backend, signals, caches_first,
+                                             self._signature)
+        self._stepper = self._make_stepper()
 
     def __repr__(self) -> str:
-        return (f"Engine({type(self.model).__name__}, {self.rule}, {self.executor}, {self.slots} slots; outputs "
-                f"{self.promise})")
+        return (f"Engine({type(self.model).__name__}, {self.rule}, {self.executor}, {self.slots} slots, "
+                f"{self.backend}; outputs {self.promise})")
 
     @property
     def promise(self) -> str:
         """What holds of an answer, whatever else is in the batch."""
-        if self.executor != "refill" or self.drain == "compact":
+        if self.executor != "refill" or (len(self._ladder.rungs) > 1 and not self._stepper.backend.ignores_shape):
             return "agree to 1e-5 in any batch, since the shape of the batch changes"
         known = self.model.batch_invariance
         if known is None or (isinstance(known, Invariance) and (known.rows, known.threads) != (
@@ -123,12 +134,12 @@ class Engine:
         """A queue in, results out, for a caller that submits as requests come."""
         if self.executor != "refill":
             raise ValueError(f"only executor 'refill' has a queue; this engine is '{self.executor}'.")
-        self._stepper.check_mode()
+        self._look_at_weights()
         return self._session(self._max_queue, self._known_signature())
 
     def predict(self, inputs: Inputs) -> Prediction:
         """The answers for a batch of any size; a row that cannot be answered is NaN at depth 0 and in `.errors`."""
-        self._stepper.check_mode()
+        self._look_at_weights()
         inputs = as_inputs(inputs)
         if self._signature is not None and _is_single(inputs, self._signature):
             raise ValueError(f"predict takes a batch, and this is one input, {self._signature.described()}; add the "
@@ -161,7 +172,7 @@ class Engine:
         """
         if order not in get_args(Order):
             raise ValueError(f"order is one of {', '.join(get_args(Order))}; got '{order}'.")
-        self._stepper.check_mode()
+        self._look_at_weights()
         return self._run(stream, order, self._known_signature(), stops)
 
     def _run(self, stream: Iterable[Any], order: Order, signature: Signature | None,
@@ -175,6 +186,13 @@ class Engine:
             source.close()
         if source.failure is not None:
             raise source.failure
+
+    def _look_at_weights(self) -> None:
+        """Fold the model anew if its weights are others than when it was folded; refuse one that trains."""
+        self._stepper.check_mode()
+        if versions_of(self.model) != self._stepper.versions:
+            before, self._stepper = self._stepper, self._make_stepper()
+            self._stepper.take_counts(before)
 
     def _known_signature(self) -> Signature:
         if self._signature is None:
@@ -190,7 +208,7 @@ class Engine:
         session = self._session(None, signature)
         while not stops():
             yield from self._read(source, session)
-            for result in session.advance_to_end() if source.is_over else session.advance():
+            for result in session.advance():
                 place, key = result.key
                 yield place, result._replace(key=key)
             if source.is_over and not len(session):
@@ -239,8 +257,8 @@ class Engine:
                 yield place, Result(request.key, None, 0, None, str(error))
 
     def _session(self, max_queue: int | None, signature: Signature) -> Session:
-        return Session(self._stepper, self.slots, signature, max_queue=max_queue, sync_every=self._sync_every,
-                       drain=self.drain, watch=self._watch, clock=self._clock)
+        return Session(self._stepper, self._ladder, signature, max_queue=max_queue, sync_every=self._sync_every,
+                       watch=self._watch, clock=self._clock)
 
 
 def _is_single(inputs: Inputs, signature: Signature) -> bool:
@@ -254,9 +272,8 @@ def _check_parts(model: Any, rule: Any) -> None:
         raise ValueError(f"an engine takes a model with begin, step and read, such as frost.Frost, got "
                          f"{type(model).__name__}; frost.iterate makes one of any recurrence.")
     signal = getattr(rule, "signal", None)
-    if not isinstance(signal, Signal) or not hasattr(rule, "stops"):
+    if not isinstance(signal, Signal):
         raise ValueError(f"an engine takes a stopping rule, such as calibration.at_mean_depth(4), "
                          f"frost.stop_when(confidence=0.9) or frost.AtDepth(4), got {type(rule).__name__}.")
     if device_of(model).type == "meta":
         raise ValueError("the model is on the device 'meta' and has no weights; build or load it on a real one.")
-    check_signal(signal, model.task.gives, model.has_score)

@@ -21,7 +21,7 @@ from frost.halting.drift import Watch
 from frost.halting.stopping import StoppingRule
 from frost.interrupt import StopRequest
 from frost.runtime.engine import Engine
-from frost.runtime.stepper import Result
+from frost.runtime.live import Result
 from frost.runtime.stream import Request
 from frost.zoo.registry import ModelConfig
 

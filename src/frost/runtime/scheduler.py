@@ -22,6 +22,8 @@ Place = Literal["waiting", "staged", "running"]
 class QueueFull(ValueError):
     """The queue is full; try again when some items have finished."""
 
+    seconds: float = 1.0    # after which there may be room
+
 
 @dataclass(slots=True, eq=False)
 class Item:
@@ -32,6 +34,7 @@ class Item:
     inputs: Any
     limit: int                # most steps it may take
     deadline: float | None    # when it takes the answer that it has
+    thresholds: Any = None    # of its rule
     is_late: bool = False     # the deadline has passed
     place: Place | None = "waiting"
     index: int = -1           # its row on the stage, or its slot
@@ -53,7 +56,7 @@ class Scheduler:
         self.slots, self.max_queue = slots, max_queue
         self.running: list[Item | None] = [None] * slots
         self._waiting: deque[Item] = deque()
-        self._staged: deque[Item] = deque()
+        self._staged: dict[int, Item] = {}                  # by ticket, first come first
         self._inside: dict[int, Item] = {}                  # by ticket
         self._free = list(range(slots))                     # a heap: the lowest slot first
         self._deadlines: list[tuple[float, int]] = []       # a heap
@@ -82,13 +85,13 @@ class Scheduler:
         """Slots that are not in use."""
         return sorted(self._free)
 
-    def submit(self, key: Any, inputs: Any, limit: int, deadline: float | None = None) -> Item:
+    def submit(self, key: Any, inputs: Any, limit: int, deadline: float | None = None, thresholds: Any = None) -> Item:
         """Queue an item."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}; an input is read after its first step.")
         if self.max_queue is not None and len(self._waiting) >= self.max_queue:
             raise QueueFull(f"{self.max_queue} items are waiting, and there is room for no more; try again later.")
-        item = Item(self._next, key, inputs, limit, deadline)
+        item = Item(self._next, key, inputs, limit, deadline, thresholds)
         self._next += 1
         self._waiting.append(item)
         self._inside[item.ticket] = item
@@ -106,19 +109,39 @@ class Scheduler:
         items = [self._waiting.popleft() for _ in range(min(self.slots, len(self._waiting)))]
         for row, item in enumerate(items):
             item.place, item.index, item.inputs = "staged", row, None    # the input itself is no longer needed
-        self._staged.extend(items)
+        self._staged.update((item.ticket, item) for item in items)
         return items
 
     def place(self) -> list[tuple[int, int]]:
         """Give free slots to staged items, first come, first served: pairs of row and slot."""
         moves = []
         while self._staged and self._free:
-            item = self._staged.popleft()
+            item = self._staged.pop(next(iter(self._staged)))
             slot = heapq.heappop(self._free)
             moves.append((item.index, slot))
             item.place, item.index = "running", slot
             self.running[slot] = item
         return moves
+
+    def adopt(self) -> None:
+        """Let every staged item run in the slot of its row; nothing may run before."""
+        assert len(self._free) == self.slots
+        for item in self._staged.values():
+            item.place = "running"
+            self.running[item.index] = item
+        taken = {item.index for item in self._staged.values()}
+        self._free = [slot for slot in range(self.slots) if slot not in taken]
+        self._staged.clear()
+
+    def pack(self) -> list[int]:
+        """Move running items to the lowest slots; the slot that each came from."""
+        items = [item for item in self.running if item is not None]
+        before = [item.index for item in items]
+        self.running = [*items, *[None] * (self.slots - len(items))]
+        for slot, item in enumerate(items):
+            item.index = slot
+        self._free = list(range(len(items), self.slots))
+        return before
 
     def remove(self, item: Item) -> None:
         """Take an item out, wherever it is: it has finished, failed, or is not wanted any more."""
@@ -128,7 +151,7 @@ class Scheduler:
         if item.place == "waiting":
             self._waiting.remove(item)
         elif item.place == "staged":
-            self._staged.remove(item)
+            del self._staged[item.ticket]
         else:
             self.running[item.index] = None
             heapq.heappush(self._free, item.index)
@@ -137,10 +160,14 @@ class Scheduler:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._inside]
             heapq.heapify(self._deadlines)
 
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether any item may expire."""
+        return bool(self._deadlines)
+
     def expired(self, now: float) -> Iterator[Item]:
         """Items whose deadline has passed, each reported once."""
         while self._deadlines and self._deadlines[0][0] <= now:
             _, ticket = heapq.heappop(self._deadlines)
             if ticket in self._inside:
-                self._inside[ticket].is_late = True
                 yield self._inside[ticket]

@@ -1,12 +1,12 @@
-"""The refill executor: constant slots, a queue in, results out.
+"""The refill executor: slots, a queue in, results out.
 
 The step carries no step index, so inputs at any depth share one batch. When one stops, its slot goes to the next one
-that is staged. A stage is a batch that has begun and taken its first step; it has as many rows as there are slots.
+that is staged. A stage is a batch that has begun and taken its first step.
 
-Contract: `begin`, `step` and `read` run at one shape, `slots` rows, however many inputs there are; free rows repeat one
-in use. CPU kernels give the same bits for a row at a constant shape, so output, score and depth are batch-invariant;
-`frost.check_batch_invariance` checks whether that holds for a block. `drain="compact"` gives that up for the last
-inputs of a stream and finishes them sooner.
+Contract of a ladder with one rung: `begin`, `step` and `read` run at one shape, `slots` rows, however many inputs there
+are; free rows repeat one in use. Kernels give the same bits for a row at a constant shape, so output, score and depth
+are batch-invariant; `frost.check_batch_invariance` checks whether that holds for a block. With more rungs the batch
+shrinks and grows with what is running, and bits are those of a shape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,62 +23,75 @@ from frost.core.block import FAILURES
 from frost.core.inputs import Signature, as_inputs, mapped
 from frost.core.precision import dtype_of
 from frost.halting.drift import Watch
-from frost.runtime.batches import run_batch
+from frost.halting.stopping import StoppingRule
+from frost.runtime.ladder import Ladder
+from frost.runtime.live import Live, Result, Window
 from frost.runtime.scheduler import Item, Scheduler
-from frost.runtime.stepper import Live, Result, Stepper
+from frost.runtime.stepper import Stepper
 
-Drain = Literal["constant", "compact"]
 LONG = 2**14    # numbers in a row that is copied by itself
 
 
 class Session:
-    """A stream of inputs through constant slots; `submit`, then `advance` until it is empty.
+    """A stream of inputs through slots; `submit`, then `advance` until it is empty.
 
     Args:
         signature: what one input looks like; another one is refused by itself.
         max_queue: most inputs waiting; one more is refused with `QueueFull`. None is no limit.
         sync_every: steps between two looks at what has stopped.
-        watch: is shown the signal of every input at every look, for a drift check.
+        watch: is shown the first signal of every input at every look, for a drift check.
     """
 
-    def __init__(self, stepper: Stepper, slots: int, signature: Signature, *, max_queue: int | None = None,
-                 sync_every: int = 1, drain: Drain = "constant", watch: Watch | None = None,
+    def __init__(self, stepper: Stepper, ladder: Ladder, signature: Signature, *, max_queue: int | None = None,
+                 sync_every: int = 1, watch: Watch | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self.scheduler = Scheduler(slots, max_queue)
-        self._stepper, self._sync_every, self._drain, self._watch = stepper, sync_every, drain, watch
+        self.scheduler = Scheduler(ladder.rungs[-1], max_queue)
+        self._stepper, self._ladder, self._watch = stepper, ladder, watch
         self._clock = clock
         self._signature = signature
         self._stage: Live | None = None
         self._live: Live | None = None
-        self._since = 0
+        self._window = Window(sync_every)
         self._dtype = dtype_of(stepper.model)
+        self._is_stale = False    # whether free rows have to be filled anew
 
     def __len__(self) -> int:
         return len(self.scheduler)
 
+    @property
+    def rows(self) -> int:
+        """Of the batch that runs; 0 where nothing does."""
+        return 0 if self._live is None else len(self._live.steps)
+
     @torch.inference_mode(mode=False)
-    def submit(self, inputs: Any, key: Any = None, depth: int | None = None, seconds: float | None = None) -> Item:
+    def submit(self, inputs: Any, key: Any = None, depth: int | None = None, seconds: float | None = None,
+               rule: StoppingRule | None = None) -> Item:
         """Queue an input; what is none of the model's is a ValueError.
 
         Args:
             depth: most steps for this one; None is T.
             seconds: from now until it takes the answer that it has.
+            rule: of its own, by a signal that the engine computes; None is the engine's.
         """
-        inputs, model = as_inputs(inputs), self._stepper.model
-        model.check(mapped(lambda part: part[None], inputs))
+        model, rules = self._stepper.model, self._stepper.rules
+        if not (model.zoo_config is not None and self._signature.is_met_by(inputs, self._dtype)):
+            inputs = as_inputs(inputs)
+            model.check(mapped(lambda part: part[None], inputs))    # a stem of the zoo looks at shapes only
         inputs = self._signature.fitted(inputs, self._dtype)
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"seconds must not be negative, got {seconds}.")
         limit = model.depth if depth is None else operator.index(depth)
         if not 1 <= limit <= model.depth:
             raise ValueError(f"depth must lie between 1 and {model.depth}, got {depth}.")
-        return self.scheduler.submit(key, inputs, limit, None if seconds is None else self._clock() + seconds)
+        row = rules.default if rule is None else rules.row(rule)
+        deadline = None if seconds is None else self._clock() + seconds
+        return self.scheduler.submit(key, inputs, min(limit, row.limit), deadline, row.thresholds)
 
     def cancel(self, item: Item) -> bool:
         """Forget an input; False if it has left already."""
         if item.place is None:
             return False
-        self.scheduler.remove(item)
+        self._remove(item)
         return True
 
     @torch.inference_mode(mode=False)
@@ -95,110 +108,141 @@ class Session:
                 if not failures:
                     raise    # it was no input's fault
                 return [*results, *failures]
-            self._since += 1
-            if self._since >= self._sync_every:
+            self._window.add(self._live)
+            if self._window.is_due:
                 results += self._harvest()
         return results
 
     def drained(self) -> Iterator[Result]:
         """Step until everything submitted has been answered."""
         while len(self):
-            yield from self.advance_to_end()
-
-    def advance_to_end(self) -> list[Result]:
-        """`advance`, when nothing more will be submitted: with drain="compact" the last inputs run to their end."""
-        if self._drain == "compact" and not (self.scheduler.waiting or self.scheduler.staged) and self._live:
-            return self._finish_compactly(self._live)
-        return self.advance()
+            yield from self.advance()
 
     def _fill(self, results: list[Result]) -> None:
-        """Give every free slot an input, staging more as long as some wait; a slot that stays free repeats another."""
-        while self.scheduler.occupied < self.scheduler.slots and (self.scheduler.staged or self.scheduler.waiting):
-            if not self.scheduler.staged:
+        """Give every free slot an input, staging more as long as some wait; a row that stays free repeats another."""
+        ours = self.scheduler
+        while ours.occupied < ours.slots and (ours.staged or ours.waiting):
+            if not ours.staged:
                 self._begin(results)
             self._place()
-        if self.scheduler.free and self.scheduler.occupied and self._live is not None:
-            free = torch.tensor(self.scheduler.free, device=self._stepper.device)
-            used = next(slot for slot, item in enumerate(self.scheduler.running) if item is not None)
-            for part in self._live.tensors():    # every time: a free row is stepped like the others and would drift
-                part[free] = part[used].clone()
+        if not ours.occupied:
+            self._live = None
+            self._window.forget()
+        elif self._live is not None:
+            self._shrink(self._live)
+            self._repeat(self._live)
 
     def _begin(self, results: list[Result]) -> None:
-        """Stage the next inputs: stem and first step at the full shape, whatever their number."""
+        """Stage the next inputs: stem and first step, at the shape of the ladder that holds them."""
         items = self.scheduler.next_waiting()
+        rows = self._ladder.fit(len(items))
         try:
-            self._stage = self._stepper.first_of(items, self.scheduler.slots)
+            self._stage = self._stepper.first_of(items, rows)
         except FAILURES:
-            failed = self._stepper.failures_of(items, self.scheduler.slots)
+            failed = self._stepper.failures_of(items, rows)
             if not failed:
                 raise    # it was no input's fault
             for item, error in failed:
-                self.scheduler.remove(item)
+                self._remove(item)
                 results.append(Result(item.key, None, 0, None, error))
             return
         self.scheduler.stage()                   # only now: what failed before leaves all in the queue
         self._show(self._stage, [item.index for item in items])
-        done = self._stage.is_done.tolist()
-        results += self._answered(self._stage, [item for item in items if done[item.index]])
+        flags = (self._stage.stops | self._stage.is_bad).tolist()
+        results += self._answered(self._stage, [item for item in items if flags[item.index] or item.limit == 1])
 
     def _place(self) -> None:
-        """Move staged inputs to free slots."""
-        moves = self.scheduler.place()
-        if not moves:
+        """Move staged inputs to free slots; where nothing runs, the stage itself is the batch."""
+        ours = self.scheduler
+        if not ours.staged:
+            self._stage = None
             return
         assert self._stage is not None
-        if self._live is None:
-            self._live = _owned(self._stage)    # every row of a stage is one that the model can step
+        if not ours.occupied:
+            self._live = _owned(self._stage)
+            self._window.forget()
+            ours.adopt()
+            self._stage, self._is_stale = None, False
+            return
+        assert self._live is not None
+        live = self._live = self._grown(self._live, min(ours.occupied + ours.staged, ours.slots))
+        moves = ours.place()
         device = self._stepper.device
         rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
-        for target, source in zip(self._live.tensors(), self._stage.tensors(), strict=True):
+        for target, source in zip(live.tensors(), self._stage.tensors(), strict=True):
             if device.type == "cpu" and target[0].numel() >= LONG:
                 for row, slot in moves:    # each row is copied once, not twice
                     target[slot].copy_(source[row])
             else:
                 target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
-        if not self.scheduler.staged:
+        for _, slot in moves:
+            self._window.join(slot)
+        if not ours.staged:
             self._stage = None    # its memory, still in the processor's cache, serves the next step
+
+    def _grown(self, live: Live, count: int) -> Live:
+        """The batch with room for so many; the new rows repeat its last one."""
+        rows, have = self._ladder.fit(count), len(live.steps)
+        if rows <= have:
+            return live
+        return live.taken(torch.arange(rows, device=self._stepper.device).clamp_max(have - 1))
+
+    def _shrink(self, live: Live) -> None:
+        """A smaller shape, once it holds what runs."""
+        rows = self._ladder.fit(self.scheduler.occupied)
+        if rows >= len(live.steps) or len(self._window):
+            return
+        places = self.scheduler.pack()
+        places += places[-1:] * (rows - len(places))
+        self._live = live.taken(torch.tensor(places, device=self._stepper.device))
+        self._is_stale = False
+
+    def _repeat(self, live: Live) -> None:
+        """Let free rows repeat one in use: one that went on by itself would drift beyond what the model was made for.
+        """
+        free = [slot for slot in self.scheduler.free if slot < len(live.steps)] if self._is_stale else []
+        self._is_stale = False
+        if free:
+            index = torch.tensor(free, device=self._stepper.device)
+            used = next(slot for slot, item in enumerate(self.scheduler.running) if item is not None)
+            for part in live.tensors():
+                part.index_copy_(0, index, part[used:used + 1].expand(len(free), *part.shape[1:]).clone())
 
     def _harvest(self) -> list[Result]:
         """The answers of slots that are done."""
         assert self._live is not None
-        self._since = 0
-        done = self._live.is_done.tolist()
-        running = [item for item in self.scheduler.running if item is not None]
-        self._show(self._live, [item.index for item in running])
-        return self._answered(self._live, [item for item in running if done[item.index]])
+        running = self.scheduler.running
+        results = []
+        for live, rows in self._window.look([None if item is None else item.limit for item in running]):
+            self._show(live, rows)
+            results += self._answered(live, [item for row in rows if (item := running[row]) is not None])
+        self._show(self._live, [item.index for item in running if item is not None])
+        return results
 
     def _failed(self, live: Live) -> list[Result]:
         """What the model could not step leaves with its error; the others take the step next time."""
         running = {item.index: item for item in self.scheduler.running if item is not None}
         failed = self._stepper.failing_rows(live, list(running))
         for row, _ in failed:
-            self.scheduler.remove(running[row])
+            self._remove(running[row])
         return [Result(running[row].key, None, int(live.steps[row]), None, error) for row, error in failed]
 
     def _late(self) -> list[Result]:
         """The answers that inputs have whose time is up; one that has none yet gets its first step, and no more."""
-        results = []
-        for item in self.scheduler.expired(self._clock()):
+        if not self.scheduler.has_deadlines:
+            return []
+        late = list(self.scheduler.expired(self._clock()))
+        results = self._harvest() if late and len(self._window) else []    # some may have stopped since the last look
+        for item in late:
+            if item.place is None:
+                continue
+            item.is_late = True
             if item.place == "waiting":
                 item.limit = 1
                 continue
             live = self._stage if item.place == "staged" else self._live
             assert live is not None
-            item.is_late = not bool(live.is_done[item.index])    # it may have stopped since the last look
             results += self._answered(live, [item])
-        return results
-
-    @torch.inference_mode(mode=False)
-    def _finish_compactly(self, live: Live) -> list[Result]:
-        """The last inputs, in a batch that shrinks."""
-        items = [item for item in self.scheduler.running if item is not None]
-        rest = live.taken(torch.tensor([item.index for item in items], device=self._stepper.device))
-        results = run_batch(self._stepper, rest, items, shrinks=True, sync_every=self._sync_every, clock=self._clock,
-                            show=self._show)
-        for item in items:
-            self.scheduler.remove(item)
         return results
 
     def _answered(self, live: Live, items: list[Item]) -> list[Result]:
@@ -206,20 +250,30 @@ class Session:
         results = live.results([item.index for item in items], [item.key for item in items],
                                [item.is_late for item in items])
         for item in items:
-            self.scheduler.remove(item)
+            self._remove(item)
         return results
 
+    def _remove(self, item: Item) -> None:
+        self.scheduler.remove(item)
+        self._is_stale = True
+
     def _show(self, live: Live, rows: list[int]) -> None:
-        """The signals of inputs at the step that they have just taken; one that stopped before a look is past that."""
-        if self._watch is not None and rows:
+        """The signals of inputs at the step that they have just taken."""
+        if self._watch is not None and rows and live.values.shape[1]:
             index = torch.tensor(rows, device=live.values.device)
-            steps, depth, values = (part.index_select(0, index).cpu() for part in (live.steps, live.depth, live.values))
-            fresh = steps == depth
-            self._watch.see(steps[fresh].numpy().astype(np.int64), values[fresh].double().numpy())
+            steps, values = (part.index_select(0, index).cpu() for part in (live.steps, live.values[:, 0]))
+            self._watch.see(steps.numpy().astype(np.int64), values.double().numpy())
 
 
 def _owned(stage: Live) -> Live:
-    """A copy of the stage in buffers of its own, for a batch of mixed depths."""
-    own = stage.mapped(lambda part: part.clone(memory_format=torch.contiguous_format))
-    own.state = own.state._replace(step=None)
-    return own
+    """The stage as a batch of mixed depths whose rows may be written.
+
+    What a model gives may be a view that all rows share, or a tensor of the model's own.
+    """
+    def own(part: torch.Tensor) -> torch.Tensor:
+        return part.clone(memory_format=torch.contiguous_format) if part._is_view() or not part.is_contiguous() else part
+
+    live = stage.mapped(own)
+    context = {name: part.clone() for name, part in live.state.context.items()}
+    live.state = live.state._replace(step=None, context=context)
+    return live

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from frost.runtime.stepper import Result
+from frost.runtime.live import Result
 
 Order = Literal["arrival", "finish"]
 

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from frost.core.trajectory import State
-from frost.runtime.stepper import Live
+from frost.runtime.live import Live
 
 
 def live(count: int, drive: torch.Tensor | None) -> Live:
     """A batch whose every number tells its row."""
     rows = torch.arange(count)
     wide = rows[:, None].float().repeat(1, 3)
-    return Live(State(wide.clone(), drive, wide.clone(), None), (rows.float(),), *(rows.clone() for _ in range(6)),
-                wide.clone(), rows.float())
+    return Live(State(wide.clone(), drive, wide.clone(), None), (rows.float(),), rows.clone(), wide[:, None].clone(),
+                wide.clone(), rows.float(), wide.clone(), rows.clone(), rows.clone())
 
 
 @pytest.mark.parametrize("has_drive", [True, False])
