@@ -35,6 +35,20 @@ def test_a_bar_has_the_total_if_there_is_one(total, words, monkeypatch):
     assert "None" not in terminal.getvalue()
 
 
+def test_a_bar_cuts_nothing_at_eighty_columns(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    text = "loss 1.234 · accuracy 67.17 % · 0.0012 learning rate · validation 65.02 % after step 8"
+    with progress("evaluating as trained", 8000) as report:
+        report(4000, text)
+    shown = terminal.getvalue()
+    assert "evaluating as trained" in shown
+    assert "4000/8000" in shown
+    assert "…" not in shown
+    assert all(word in shown for word in text.split())
+
+
 def test_what_nobody_hears_goes_nowhere_else(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
     say("hello")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -39,7 +39,7 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
 
     if sys.stderr is not None and sys.stderr.isatty():
         with _bar(what, total, first) as show:
-            yield lambda done, text: show(done, f"{rate(done):.0f} {unit}/s  {text}")
+            yield lambda done, text: show(done, f"{rate(done):.0f} {unit}/s", text)
         return
     last = started
 
@@ -57,17 +57,23 @@ def progress(what: str, total: int | None, first: int = 0, per_unit: int = 1,
 
 
 @contextmanager
-def _bar(what: str, total: int | None, first: int) -> Iterator[Report]:
-    """A bar on the terminal."""
-    from rich.console import Console
+def _bar(what: str, total: int | None, first: int) -> Iterator[Callable[[int, str, str], None]]:
+    """A bar on the terminal; the text stands below it, where it has room and leaves the numbers theirs."""
+    from rich.console import Console, RenderableType
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Bar(Progress):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.fields["text"]) for task in self.tasks if task.fields["text"])
 
     place = "{task.completed}" if total is None else "{task.completed}/{task.total}"
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(place), TextColumn("{task.fields[text]}"),
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(place), TextColumn("{task.fields[rate]}"),
                *([] if total is None else [TimeRemainingColumn()]))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total, completed=first, text="")
-        yield lambda done, text: bar.update(task, completed=done, text=text)
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total, completed=first, rate="", text="")
+        yield lambda done, rate, text: bar.update(task, completed=done, rate=rate, text=text)
 
 
 def say(sentence: str) -> None:
