@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from pathlib import Path
 
-from frost import checkpoint
+from frost import checkpoint, hub
 from frost.config import from_dict, suggest
 from frost.core.trajectory import IterativeModel
 from frost.zoo.registry import ModelConfig, build, named, names
@@ -21,12 +21,12 @@ def create(name: str, classes: int | None = None, pretrained: bool = False, seed
     """A model by name, new or with the weights of a run.
 
     Args:
-        name: of a model, such as `frost-vit-b16`; or a run: a folder, or the name of one that comes with the package,
-            such as `cifar100-cpu`.
+        name: of a model, such as `frost-vit-b16`; or a run: a folder, the name of one that comes with the package,
+            such as `cifar100-cpu`, or `hf://user/name@revision`.
         classes: None is as many as the model or run has; another number gives it a new head.
         pretrained: with the run's weights, all but those of a head that is new.
     """
-    is_run = Path(name).is_dir() or name in checkpoint.pretrained()
+    is_run = Path(name).is_dir() or name in checkpoint.pretrained() or hub.is_address(name)
     if not is_run and name not in names():
         raise ValueError(f"there is no model or run '{name}'. {suggest(name, [*names(), *checkpoint.pretrained()])}")
     if pretrained and not is_run:

@@ -15,7 +15,8 @@ from frost.training.settings import LARGEST_BATCH
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of `frost bench`."""
     add_device(parser)
-    parser.add_argument("model", metavar="RUN|MODEL", help="folder or name of a run, or a model such as frost-vit-b16")
+    parser.add_argument("model", metavar="RUN|MODEL",
+                        help="folder, name or hf:// address of a run, or a model such as frost-vit-b16")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64, 256], metavar="B",
                         help="images that run together (default: 1 8 64 256)")
     parser.add_argument("--precision", nargs="+", choices=("float32", "bf16"), default=["float32"],

@@ -54,8 +54,9 @@ def calibrate_run(run_path: Path | str, data_folder: Path | None = None, policy:
         raise ValueError(f"{run_path} is still being trained; a training that ends calibrates its run: go on with "
                          "--resume.")
     if run.path in pretrained().values() or hub.is_address(run_path):
-        raise ValueError(f"{run_path} was made elsewhere and stays as it is; copy {run.path} to a folder of your "
-                         "own to change it.")
+        origin = "is on the hub" if hub.is_address(run_path) else "comes with the package"
+        raise ValueError(f"{run_path} {origin} and stays as it is; copy {run.path} to a folder of your own to "
+                         "calibrate it.")
     if policy is not None:
         check_trained_for(run, policy)
     directory.check_writable(run.path)

@@ -72,21 +72,21 @@ def model_card(origin: Origin, repository: str, revision: str | None = None) -> 
     """The card, with its front matter in YAML, as it is stored in README.md."""
     name = repository.partition("/")[2]
     address = f"hf://{repository}" + (f"@{revision}" if revision else "")
-    parts = [f"# {name}", _head(origin), *_quality(origin), *_loading(origin, address), *_making(origin),
+    adaptive = [] if origin.calibration is None else adaptive_rows(origin.calibration)
+    parts = [f"# {name}", _head(origin), *_quality(origin, adaptive), *_loading(origin, address), *_making(origin),
              *_limits(origin)]
-    return f"---\n{_front_matter(origin, name)}\n---\n\n" + "\n\n".join(parts) + "\n"
+    return f"---\n{_front_matter(origin, name, adaptive)}\n---\n\n" + "\n\n".join(parts) + "\n"
 
 
-def _front_matter(origin: Origin, name: str) -> str:
+def _front_matter(origin: Origin, name: str, adaptive: Sequence[Row]) -> str:
     """What the hub reads: tags, and one result a budget."""
     found = hub.library()
     data, results = str(origin.config.get("data") or "own data"), []
     word, things = words_of(data)
     task = "image-classification" if _is_of_images(origin) else "other"
     if origin.calibration is not None and origin.calibration.quality is not None:
-        depth, rows = origin.calibration.depth, adaptive_rows(origin.calibration)
-        full = fixed_rows(origin.calibration)[-1]
-        for row in (*rows, full):
+        depth = origin.calibration.depth
+        for row in (*adaptive, fixed_rows(origin.calibration)[-1]):
             how = "fixed depth" if row.form == FIXED else "adaptive depth"
             results.append(found.EvalResult(
                 task_type=task, dataset_type=data, dataset_name=f"{data}, held-out {things}",
@@ -110,20 +110,20 @@ def _head(origin: Origin) -> str:
             f"*{PAPER}*.")
 
 
-def _quality(origin: Origin) -> list[str]:
+def _quality(origin: Origin, adaptive: Sequence[Row]) -> list[str]:
     """The tables, or why there are none."""
     ours = origin.calibration
     if ours is None or ours.quality is None:
         return ["## Quality", "This run has no calibration with right answers, so nothing is claimed here, and it "
                 "answers at fixed depth only."]
     word, things = words_of(str(origin.config.get("data")))
-    adaptive = [[f"{row.mean_depth:.2f}", f"`{row.form}`", percent(row.quality), percent(row.fixed_depth),
-                 f"{100 * (row.quality - row.fixed_depth):+.2f}", _cost(row)] for row in adaptive_rows(ours)]
+    stopped = [[f"{row.mean_depth:.2f}", f"`{row.form}`", percent(row.quality), percent(row.fixed_depth),
+                f"{100 * (row.quality - row.fixed_depth):+.2f}", _cost(row)] for row in adaptive]
     fixed = [[f"{row.mean_depth:.0f}", percent(row.quality), _cost(row)] for row in fixed_rows(ours)]
     said = (["Adaptive: each input stops by itself. `fixed depth` is the same mean depth with all inputs stopping "
              "alike, the line that an adaptive rule must beat; `gain` is in points. Each half of the inputs is judged "
              "by thresholds of the other half.",
-             _markdown(["mean depth", "rule", word, "fixed depth", "gain", "FLOPs an input"], adaptive)] if adaptive
+             _markdown(["mean depth", "rule", word, "fixed depth", "gain", "FLOPs an input"], stopped)] if stopped
             else ["There were too few held-out inputs to compare stopping rules."])
     return ["## Quality and depth", f"Of {ours.inputs:,} held-out {things}, which were not trained on and from which "
             "the thresholds in this run come; they are no test set.", *said,

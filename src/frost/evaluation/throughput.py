@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from frost import hub
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
 from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize
@@ -144,7 +145,7 @@ def _subject(name: Path | str, mean_depth: float | None,
                                  str]:
     """The model, its configuration, its calibration if it is a run, and a way to draw depths."""
     generator = np.random.default_rng(seed)
-    if Path(name).exists() or str(name) in pretrained():
+    if Path(name).exists() or str(name) in pretrained() or hub.is_address(name):
         run = load(name, device="auto")
         config = from_dict(ModelConfig, run.config["model"], "model")
         if not run.model.stationary:
