@@ -25,18 +25,24 @@ MOST_BYTES = 128 * 1024 * 1024
 TAIL = 1 << 16   # bytes at the end of a JPEG among which its end marker must be; cameras append a little
 
 
-def load_image(source: Path | bytes, size: int, channels: int = 3) -> Tensor:
+def load_image(source: Path | bytes, size: int, channels: int = 3, most_pixels: int = MOST_PIXELS) -> Tensor:
     """A square image, (c, size, size), uint8: turned upright, scaled by its shorter side, cut at the centre.
 
     Transparent pixels count as black, 16-bit levels lose their lower byte, animations give their first frame.
     """
-    with _opened(source) as (image, name):
+    with _opened(source, most_pixels) as (image, name):
         try:
             upright = ImageOps.exif_transpose(image)
             square = ImageOps.fit(_plain(upright, channels), (size, size), Image.Resampling.BICUBIC)
         except Exception as error:   # decoders raise nearly anything
             raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
     return torch.from_numpy(np.array(square)).reshape(size, size, channels).permute(2, 0, 1).contiguous()
+
+
+def pixels_of(source: bytes) -> int:
+    """Width times height, from the header; what is no image of ours, or larger than any may be, is a ValueError."""
+    with _opened(source) as (image, _):
+        return image.width * image.height
 
 
 def check_image(path: Path) -> None:
@@ -64,7 +70,7 @@ def check_image(path: Path) -> None:
 
 
 @contextmanager
-def _opened(source: Path | bytes) -> Iterator[tuple[Image.Image, str]]:
+def _opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tuple[Image.Image, str]]:
     """An image whose header has been read and found acceptable, and its name."""
     name = "the image" if isinstance(source, bytes) else str(source)
     if isinstance(source, Path) and not source.is_file():
@@ -77,13 +83,13 @@ def _opened(source: Path | bytes) -> Iterator[tuple[Image.Image, str]]:
             warnings.simplefilter("ignore")   # the limit below is stricter than Pillow's
             image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise ValueError(f"{name} has more than {MOST_PIXELS:,} pixels; make it smaller.") from None
+        raise ValueError(f"{name} has more than {most_pixels:,} pixels; make it smaller.") from None
     except Exception as error:
         reason = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({error})"
         raise ValueError(f"{name} is no PNG, JPEG or WebP image{reason}; replace or remove it.") from None
     with image:
-        if image.width * image.height > MOST_PIXELS:
-            raise ValueError(f"{name} has {image.width} × {image.height} pixels, the most is {MOST_PIXELS:,} in all; "
+        if image.width * image.height > most_pixels:
+            raise ValueError(f"{name} has {image.width} × {image.height} pixels, the most is {most_pixels:,} in all; "
                              "make it smaller.")
         yield image, name
 

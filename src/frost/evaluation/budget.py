@@ -1,4 +1,4 @@
-"""What a user is ready to spend, and the stopping rule of a run that keeps to it."""
+"""The stopping rule of a run that keeps to what a user is ready to spend, and the command where it has none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import math
 import shlex
 import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 from frost.checkpoint import Run
+from frost.halting.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.halting.stopping import AtDepth, Rule, StoppingRule
-
-
-class Budget(NamedTuple):
-    """When images stop; at most one of these, none is full depth."""
-
-    quantile: float | None = None         # of the calibration's scores
-    mean_depth: float | None = None       # steps per image
-    accuracy_loss: float | None = None    # points that may be lost, with 95 % confidence
-    depth: int | None = None              # the same for every image
 
 
 def policy_of(run: Run, budget: Budget) -> StoppingRule:

@@ -1,0 +1,242 @@
+"""`frost.AsyncEngine`: an engine that callers await, under HTTP and under a cluster alike.
+
+One thread owns the session (`runtime.engine_thread`); the answers of a step come back together. A caller that is
+cancelled frees its slot within a step. What is beyond the queue is refused, or answered with fewer steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple, Self
+
+from frost.core.precision import Device
+from frost.core.trajectory import IterativeModel
+from frost.halting.budget import Budget
+from frost.halting.calibration import Calibration
+from frost.halting.drift import Watch
+from frost.halting.stopping import AtDepth
+from frost.runtime.backend import BackendName
+from frost.runtime.budgets import Budgets, Grant, UnderLoad
+from frost.runtime.engine import Engine
+from frost.runtime.engine_thread import Counts, EngineThread, Outcome, Ticket
+from frost.runtime.scheduler import QueueFull
+
+BATCHES = 4         # full batches that may wait, unless it is said
+STALLED = 30.0      # seconds in one step after which an engine counts as hanging
+FULL_DEPTH = Budget()
+
+
+class EngineStopped(RuntimeError):
+    """The engine takes no more inputs: it is draining, closed, or its thread has died."""
+
+
+class Progress(NamedTuple):
+    """What a health check reads."""
+
+    is_ready: bool               # takes inputs, and moves
+    state: str                   # new, running, draining, closed, stalled or dead
+    error: str | None            # why it died
+    slots: int
+    occupied: int                # slots in use
+    waiting: int                 # inputs that have not begun
+    queued_steps: int            # of the inputs in the queue, at full depth
+    max_queue: int               # steps
+    steps: int                   # of the engine, so far
+    last_step: float             # seconds that the last one took
+    step_age: float | None       # seconds since the step under way began
+
+
+class AsyncEngine:
+    """A model that answers inputs as they come, each with a budget and a deadline of its own.
+
+    Args:
+        calibration: where budgets get their stopping rules from; without one there are fixed depths only.
+        slots: inputs that run together.
+        budget: of inputs that name none; full depth unless it is said.
+        max_queue: most steps at full depth that may wait; None is four times what the slots hold.
+        under_load: `shed` refuses what finds the queue full; `shallower` answers with fewer steps as the queue grows.
+        floor: the lowest mean depth that `shallower` goes to.
+        ladder: let the batch shrink and grow; False keeps one shape, at which bits do not depend on who shares it.
+        watch: gets the calibration's first signal of every input, for a drift check.
+    """
+
+    def __init__(self, model: IterativeModel, calibration: Calibration | None = None, *, slots: int = 64,
+                 budget: Budget = FULL_DEPTH, max_queue: int | None = None, under_load: UnderLoad = "shed",
+                 floor: float | None = None, example: Any = None, device: Device | None = None,
+                 backend: BackendName | Literal["auto"] = "eager", ladder: bool = True, watch: Watch | None = None,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self.budgets = Budgets(calibration, model.depth, under_load, floor)
+        self.default = self.budgets.make(budget)
+        signals = () if calibration is None else tuple(calibration.signals)
+        self.engine = Engine(model, AtDepth(model.depth), slots=slots, example=example, device=device, backend=backend,
+                             ladder=ladder, signals=signals, watch=watch, clock=clock)
+        self.max_queue = BATCHES * slots * model.depth if max_queue is None else max_queue
+        if self.max_queue < model.depth:
+            raise ValueError(f"max_queue is in steps and must hold one input at full depth, {model.depth}; got "
+                             f"{max_queue}.")
+        self._clock = clock
+        self._thread: EngineThread | None = None
+        self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
+        self._open: set[asyncio.Future[Outcome]] = set()
+        self._admitted = 0                                      # steps at full depth, so far
+        self._state = "new"
+        self._error: str | None = None
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            await self.drain()
+        await self.close()
+
+    def start(self) -> None:
+        """Begin, in the running event loop."""
+        if self._state != "new":
+            raise EngineStopped(f"this engine is {self._state}; make a new one.")
+        self._loop = asyncio.get_running_loop()
+        self._is_empty = asyncio.Event()
+        self._thread = EngineThread(self.engine.open(), self.budgets, self._from_thread, self._thread_died, self._clock)
+        self._state = "running"
+        self._thread.start()
+
+    async def submit(self, inputs: Any, *, quantile: float | None = None, mean_depth: float | None = None,
+                     accuracy_loss: float | None = None, depth: int | None = None,
+                     deadline: float | None = None) -> Outcome:
+        """The answer for one input.
+
+        What is no input or budget of the model's is a ValueError, a full queue `QueueFull`, a deadline before the first
+        step `DeadlinePassed`, an engine that has ended `EngineStopped`.
+
+        Args:
+            deadline: seconds until it takes the answer that it has.
+        """
+        budget = Budget(quantile, mean_depth, accuracy_loss, depth)
+        grant = self.default if budget == FULL_DEPTH else await self.grant(budget)
+        return await self.enqueue(inputs, grant, deadline)
+
+    async def grant(self, budget: Budget) -> Grant:
+        """What a budget allows; one that is new is fitted beside the loop."""
+        known = self.budgets.known(budget)
+        if known is not None:
+            return known
+        return await self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
+
+    def enqueue(self, inputs: Any, grant: Grant, seconds: float | None = None) -> asyncio.Future[Outcome]:
+        """Queue one input at once, or refuse it; cancel the future to give it up."""
+        if self._thread is None or self._state != "running":
+            raise EngineStopped(self._why())
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"a deadline must not be negative, got {seconds}.")
+        if self.queued_steps + grant.limit > self.max_queue:
+            raise self._full()
+        due = None if seconds is None else self._clock() + seconds
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        ticket = Ticket(inputs, grant, due, future)
+        self._admitted += grant.limit
+        self._open.add(future)
+        future.add_done_callback(lambda done: self._left(ticket))
+        self._thread.put(ticket)
+        return future
+
+    @property
+    def queued_steps(self) -> int:
+        """Steps at full depth of what waits."""
+        return self._admitted - (0 if self._thread is None else self._thread.counts.released)
+
+    @property
+    def counts(self) -> Counts:
+        """What has happened so far."""
+        return Counts() if self._thread is None else self._thread.counts
+
+    @property
+    def progress(self) -> Progress:
+        """How it is."""
+        counts, session = self.counts, None if self._thread is None else self._thread.session
+        age = None if (since := counts.since) is None else self._clock() - since
+        state = "stalled" if self._state == "running" and age is not None and age > STALLED else self._state
+        occupied = 0 if session is None else session.scheduler.occupied
+        waiting = 0 if self._thread is None or session is None else (
+            self._thread.backlog + session.scheduler.waiting + session.scheduler.staged)
+        return Progress(state == "running", state, self._error, self.engine.slots, occupied, waiting,
+                        self.queued_steps, self.max_queue, counts.steps, counts.last_step, age)
+
+    @property
+    def seconds_to_wait(self) -> float:
+        """Until what waits now has begun, by the rate of late; a second where nothing is known."""
+        rate = self.counts.rate
+        return self.queued_steps / rate if rate else 1.0
+
+    async def drain(self, seconds: float | None = None) -> bool:
+        """Take no more, and wait until all that was taken is answered; False if that takes longer."""
+        if self._state == "running":
+            self._state = "draining"
+        if self._open:
+            self._is_empty.clear()
+            try:
+                await asyncio.wait_for(self._is_empty.wait(), seconds)
+            except TimeoutError:
+                return False
+        return True
+
+    async def close(self) -> None:
+        """End the thread; what is not answered fails."""
+        if self._state in ("running", "draining"):
+            self._state = "closed"
+        self._fail_open()
+        if self._thread is not None:
+            self._thread.put(None)
+            await asyncio.to_thread(self._thread.join, STALLED)
+        self._fitting.shutdown(wait=False, cancel_futures=True)
+
+    def _left(self, ticket: Ticket) -> None:
+        """A ticket has its answer, or nobody waits for it any more."""
+        self._open.discard(ticket.future)
+        if not self._open:
+            self._is_empty.set()
+        if ticket.future.cancelled() and self._thread is not None:
+            ticket.is_cancelled = True
+            self._thread.put(ticket)
+
+    def _from_thread(self, answers: list[tuple[Ticket, Outcome | Exception]]) -> None:
+        """In the thread: hand the answers of a step to the loop, in one go."""
+        self._loop.call_soon_threadsafe(_resolve, answers)
+
+    def _thread_died(self, error: str) -> None:
+        """In the thread, as the last thing it does."""
+        self._error, self._state = error, "dead"
+        try:
+            self._loop.call_soon_threadsafe(self._fail_open)
+        except RuntimeError:    # the loop has gone before
+            return
+
+    def _fail_open(self) -> None:
+        for future in list(self._open):
+            if not future.done():
+                future.set_exception(EngineStopped(self._why()))
+
+    def _why(self) -> str:
+        if self._state == "dead":
+            return f"the engine has died ({self._error}); make a new one."
+        return f"the engine is {self._state} and takes no inputs."
+
+    def _full(self) -> QueueFull:
+        wait = self.seconds_to_wait
+        full = QueueFull(f"{self.queued_steps:,} steps are waiting, and the queue holds {self.max_queue:,}; try again "
+                         f"in {wait:.1f} s.")
+        full.seconds = wait
+        return full
+
+
+def _resolve(answers: list[tuple[Ticket, Outcome | Exception]]) -> None:
+    for ticket, answer in answers:
+        if ticket.future.done():
+            continue
+        if isinstance(answer, Exception):
+            ticket.future.set_exception(answer)
+        else:
+            ticket.future.set_result(answer)

@@ -1,0 +1,147 @@
+"""`POST /predict`: the answers for the inputs of one request."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from frost.halting.budget import Budget
+from frost.runtime.async_engine import EngineStopped
+from frost.runtime.budgets import Grant
+from frost.runtime.engine_thread import DeadlinePassed, Outcome
+from frost.runtime.scheduler import QueueFull
+from frost.serving.answers import answer_of
+from frost.serving.asks import Ask, ClientGone, Receive, Refusal, Reply, reply_json
+
+if TYPE_CHECKING:
+    from frost.serving.served import ServedRun
+
+BUDGETS = Budget._fields
+FIELDS = (*BUDGETS, "deadline_ms")
+
+
+async def predict(served: ServedRun, ask: Ask) -> Reply:
+    """Decode, queue, wait, and answer."""
+    asked = ask.query()
+    asked.pop("run", None)
+    decoded = await served.reader.read(ask, await ask.body())
+    both = sorted(set(asked) & set(decoded.fields))
+    if both:
+        raise Refusal(422, f"{', '.join(both)} came in the query and in the body; say it once.")
+    outcomes = await answered(served, ask, decoded.inputs, {**asked, **decoded.fields})
+    answers = [answer_of(outcome, served.gives, served.names) if isinstance(outcome, Outcome) else
+               {"error": str(outcome)} for outcome in outcomes]
+    if decoded.is_batch:
+        return reply_json({"run": served.name, "answers": answers})
+    if "error" in answers[0]:
+        raise Refusal(422, f"{answers[0]['error']}.")
+    return reply_json({"run": served.name, **answers[0]})
+
+
+async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
+                   fields: dict[str, Any]) -> list[Outcome | DeadlinePassed]:
+    """The outcomes for some inputs, all under one budget and deadline; refusals as the table of status codes has them.
+
+    If the client goes away meanwhile, all of them are given up.
+    """
+    budget, seconds = budget_of(fields, ask.limits.deadline)
+    engine = served.engine
+    try:
+        grant = engine.default if budget is None else await engine.grant(budget)
+        left = max(0.0, seconds - (time.monotonic() - ask.arrived))
+        futures = _queued(served, inputs, grant, left)
+    except QueueFull as full:
+        raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
+    except EngineStopped as stopped:
+        raise Refusal(503, str(stopped)) from None
+    except ValueError as error:
+        raise Refusal(422, str(error)) from None
+    outcomes = await _settled(futures, ask.receive, left + ask.limits.deadline)
+    ask.notes["depth"] = sum(outcome.depth for outcome in outcomes if isinstance(outcome, Outcome)) / len(outcomes)
+    for outcome in outcomes:
+        if isinstance(outcome, ValueError):
+            raise Refusal(422, str(outcome))
+        if isinstance(outcome, EngineStopped):
+            raise Refusal(503, str(outcome))
+    if all(isinstance(outcome, DeadlinePassed) for outcome in outcomes):
+        raise Refusal(504, str(outcomes[0]))
+    return [outcome for outcome in outcomes if isinstance(outcome, (Outcome, DeadlinePassed))]
+
+
+def _queued(served: ServedRun, inputs: Sequence[Any], grant: Grant, seconds: float) -> list[asyncio.Future[Outcome]]:
+    """All inputs in the queue, or none."""
+    futures: list[asyncio.Future[Outcome]] = []
+    try:
+        for value in inputs:
+            futures.append(served.engine.enqueue(value, grant, seconds))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return futures
+
+
+async def _settled(futures: Sequence[asyncio.Future[Outcome]], receive: Receive,
+                   seconds: float) -> list[Outcome | BaseException]:
+    """Wait for all, or until the client goes away, or until there is no hope."""
+    watcher = asyncio.ensure_future(_gone(receive))
+    watcher.add_done_callback(lambda _: [future.cancel() for future in futures])    # done futures take no notice
+    try:
+        async with asyncio.timeout(seconds):
+            if len(futures) == 1:
+                return [await _outcome(futures[0])]
+            return [await _outcome(future) for future in futures]
+    except TimeoutError:
+        raise Refusal(504, "there is no answer; the engine does not move.") from None
+    except asyncio.CancelledError:
+        if watcher.done() and not watcher.cancelled():
+            raise ClientGone from None
+        raise
+    finally:
+        watcher.cancel()
+
+
+async def _outcome(future: asyncio.Future[Outcome]) -> Outcome | BaseException:
+    try:
+        return await future
+    except (ValueError, DeadlinePassed, EngineStopped) as error:
+        return error
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def budget_of(fields: dict[str, Any], longest: float) -> tuple[Budget | None, float]:
+    """The budget, None where none is named, and the deadline in seconds; anything else is a refusal."""
+    for name in fields:
+        if name not in FIELDS:
+            raise Refusal(422, f"there is no '{name[:40]}'. Known: {', '.join(FIELDS)}.")
+    numbers = {name: _number(name, value) for name, value in fields.items()}
+    milliseconds = numbers.pop("deadline_ms", longest * 1000)
+    if not 0 <= milliseconds <= longest * 1000:
+        raise Refusal(422, f"deadline_ms must lie between 0 and {longest * 1000:g}, got {milliseconds:g}.")
+    if not numbers:
+        return None, milliseconds / 1000
+    if len(numbers) > 1:
+        raise Refusal(422, f"choose one of {', '.join(numbers)}.")
+    (name, value), = numbers.items()
+    named: dict[str, Any] = {name: value}
+    if name == "depth" and value != int(value):
+        raise Refusal(422, f"depth must be a whole number, got {value:g}.")
+    return Budget(depth=int(value)) if name == "depth" else Budget(**named), milliseconds / 1000
+
+
+def _number(name: str, value: Any) -> float:
+    """A number from a query or from JSON."""
+    try:
+        number = float(value[:40] if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise Refusal(422, f"{name} must be a number, got {str(value)[:40]!r}.")
+    return number

@@ -1,0 +1,93 @@
+"""The process: one socket, one event loop, and what its signals mean.
+
+    SIGTERM, SIGINT   no more requests, those that were taken are answered, exit 0; a second SIGINT ends it at once
+    SIGHUP            every run is read anew; one that does not verify stays as it is
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator
+
+import uvicorn
+
+from frost.serving.app import App
+from frost.serving.protocol import timed
+from frost.serving.service import Service
+
+GRACE = 1.0    # seconds of the drain that are left for ending the engines
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends by our signals and says when it is there."""
+
+    def __init__(self, service: Service, ready: Callable[[], None] = lambda: None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)    # the application has a log of its own
+        drain = max(1, round(service.limits.drain - GRACE))
+        super().__init__(uvicorn.Config(
+            App(service), http=timed(service.limits), ws="none", lifespan="on", log_config=None, access_log=False,
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=drain))
+        self.service, self.status = service, 0
+        self._ready = ready
+        service.ended = self._died
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Signals of ours, where this is the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        handled = {signal.SIGTERM: self.end, signal.SIGINT: self.end,
+                   signal.SIGHUP: lambda: self.service.spawn(self.service.reload())}
+        for number, handler in handled.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    def end(self) -> None:
+        """Take no more requests, answer those that were taken, and leave."""
+        self.force_exit = self.should_exit
+        self.should_exit = self.service.is_draining = True
+        self.service.log("ending")
+
+    def _died(self) -> None:
+        """An engine has died: leave with an error, so that the process is started again."""
+        self.status = 1
+        self.end()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening address; one that is not to be had is a ValueError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise ValueError(f"{host}:{port} cannot be listened at ({error}); choose another --host or --port.") from None
+    return found
+
+
+def serve(service: Service, listening: socket.socket) -> int:
+    """Serve until a signal comes; the exit status."""
+    host, port = listening.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    server = Server(service, lambda: service.log("ready", url=url, runs=list(service.runs)))
+    with listening:
+        server.run([listening])
+    return server.status if server.started else 1
