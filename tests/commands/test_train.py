@@ -348,7 +348,7 @@ def test_tensorboard_gets_the_curves(tmp_path):
 def test_without_tensorboard_nothing_is_begun(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run("train", "digits", "--out", tmp_path / "r", "--tensorboard", *SMALL) == 2
-    assert "frost-ssm[train]" in capsys.readouterr().err
+    assert "pip install -e '.[train]'" in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
 
 

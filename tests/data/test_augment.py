@@ -78,7 +78,7 @@ def test_settings_out_of_range_are_refused(fields):
 
 def test_without_kornia_the_sentence_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"frost-ssm\[train\]"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[train\]'"):
         check_kornia(Augmentation(erase=0.5))
 
 

@@ -1,7 +1,7 @@
 """Augmentation, a batch at a time, on the device where the images are.
 
 Everything is drawn from generators that the caller seeds, so that a batch is augmented the same way whenever and
-wherever it is drawn again. RandAugment and random erasing come from kornia (`pip install 'frost-ssm[train]'`).
+wherever it is drawn again. RandAugment and random erasing come from kornia (extra `train`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Augmentation:
 def check_kornia(how: Augmentation) -> None:
     """Refuse to train with what is not installed; a recipe may name it all the same."""
     if (how.rand_augment or how.erase) and not importlib.util.find_spec("kornia"):
-        raise ValueError("rand_augment and erase need kornia: pip install 'frost-ssm[train]'; or set both to 0.")
+        raise ValueError("rand_augment and erase need kornia: pip install -e '.[train]' in a clone of frost; or set "
+                         "both to 0.")
 
 
 def looks_across(how: Augmentation) -> bool:

@@ -132,12 +132,12 @@ def cut_back(path: Path, last_step: int) -> list[dict[str, Any]]:
 def check_tensorboard() -> None:
     """Refuse before anything is written if TensorBoard is not installed."""
     if not importlib.util.find_spec("tensorboard"):
-        raise ValueError("--tensorboard needs tensorboard: pip install 'frost-ssm[train]'; the logbook is written in "
-                         "any case.")
+        raise ValueError("--tensorboard needs tensorboard: pip install -e '.[train]' in a clone of frost; the logbook "
+                         "is written in any case.")
 
 
 class TensorBoard:
-    """Writes event files that `tensorboard --logdir RUN` shows (`pip install 'frost-ssm[train]'`)."""
+    """Writes event files that `tensorboard --logdir RUN` shows (extra `train`)."""
 
     def __init__(self, folder: Path, last_step: int = 0) -> None:
         check_tensorboard()
