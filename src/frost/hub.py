@@ -73,8 +73,8 @@ def library() -> Any:
             import_module(f"huggingface_hub.{part}")
         return import_module("huggingface_hub")
     except ImportError as error:
-        raise ValueError("runs on the hub need huggingface_hub: pip install 'frost-ssm[hub]', or in a clone "
-                         "pip install -e '.[hub]'.") from error
+        raise ValueError("runs on the hub need huggingface_hub: pip install -e '.[hub]' in a clone of frost."
+                         ) from error
 
 
 def fetch(address: Path | str) -> Path:

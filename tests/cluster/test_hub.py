@@ -320,7 +320,7 @@ def test_a_verb_takes_an_address_in_a_process_of_its_own(server, tmp_path):
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub.constants", None)
-    with pytest.raises(ValueError, match=r"frost-ssm\[hub\]"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[hub\]'"):
         hub.library()
 
 
