@@ -15,6 +15,7 @@ from typing import IO
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
@@ -26,7 +27,13 @@ TAIL = 1 << 16   # bytes at the end of a JPEG among which its end marker must be
 
 
 def load_image(source: Path | bytes, size: int, channels: int = 3, most_pixels: int = MOST_PIXELS) -> Tensor:
-    """A square image, (c, size, size), uint8: turned upright, scaled by its shorter side, cut at the centre.
+    """A square image, (c, size, size), uint8, as `image_array` has it."""
+    return torch.from_numpy(image_array(source, size, channels, most_pixels))
+
+
+def image_array(source: Path | bytes, size: int, channels: int = 3,
+                most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
+    """A square image, (c, size, size): turned upright, scaled by its shorter side, cut at the centre.
 
     Transparent pixels count as black, 16-bit levels lose their lower byte, animations give their first frame.
     """
@@ -36,7 +43,7 @@ def load_image(source: Path | bytes, size: int, channels: int = 3, most_pixels: 
             square = ImageOps.fit(_plain(upright, channels), (size, size), Image.Resampling.BICUBIC)
         except Exception as error:   # decoders raise nearly anything
             raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
-    return torch.from_numpy(np.array(square)).reshape(size, size, channels).permute(2, 0, 1).contiguous()
+    return np.ascontiguousarray(np.array(square).reshape(size, size, channels).transpose(2, 0, 1))
 
 
 def pixels_of(source: bytes) -> int:

@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from frost.serving.asks import Ask, ClientGone, Message, Receive, Refusal, Reply, Send
@@ -34,6 +35,7 @@ class App:
         from frost.serving.routes import make_routes
         self.service = service
         self.routes: FastAPI = make_routes(service)
+        self._prefix, self._count = f"{secrets.token_hex(4)}-", count()    # asking the system each time is dear
         self._digests = [hashlib.sha256(key).digest() for key in service.keys]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -61,7 +63,7 @@ class App:
         began = time.monotonic()
         ask = Ask(scope, receive, self.service.limits, began)
         given = ask.header(b"x-request-id")
-        ask.notes["request_id"] = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        ask.notes["request_id"] = given if REQUEST_ID.fullmatch(given) else f"{self._prefix}{next(self._count):x}"
         scope["frost.ask"] = ask
         try:
             reply = await self._answered(scope, ask)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sys
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 Style = Literal["text", "json"]
+LATER = 0.05    # seconds until lines are written together; each write lets other threads in
 
 
 class Log:
@@ -15,6 +18,7 @@ class Log:
 
     def __init__(self, style: Style = "text", stream: TextIO | None = None) -> None:
         self.style, self._stream = style, stream
+        self._lines: list[str] = []
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
         """One line; what cannot be written is lost, and disturbs nobody."""
@@ -24,10 +28,19 @@ class Log:
         else:
             words = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
             line = f"frost: {now} {event}{'' if level == 'info' else f' ({level})'} {words}"
-        try:
-            (self._stream or sys.stderr).write(line + "\n")
-        except (OSError, ValueError):
-            return
+        self._lines.append(line + "\n")
+        if level != "info" or (loop := asyncio._get_running_loop()) is None:
+            self.flush()
+        elif len(self._lines) == 1:
+            loop.call_later(LATER, self.flush)
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        lines, self._lines = self._lines, []
+        stream = self._stream or sys.stderr
+        with contextlib.suppress(OSError, ValueError):
+            stream.write("".join(lines))
+            stream.flush()
 
 
 def _shown(value: Any) -> str:

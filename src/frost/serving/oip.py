@@ -162,7 +162,7 @@ def _values(name: str, outcomes: list[Outcome]) -> NDArray[Any]:
     if name == "label":
         return together.argmax(dim=-1).numpy()
     if name == "probabilities":
-        return torch.stack([probabilities(output) for output in outputs]).numpy()
+        return np.stack([probabilities(output) for output in outputs])
     if name in ("numbers", "logits"):
         return together.float().numpy()
     if name == "score":

@@ -90,4 +90,5 @@ def serve(service: Service, listening: socket.socket) -> int:
     server = Server(service, lambda: service.log("ready", url=url, runs=list(service.runs)))
     with listening:
         server.run([listening])
+    service.log.flush()
     return server.status if server.started else 1
