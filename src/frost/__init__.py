@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from frost.halting.calibration import Calibration, NotCalibrated
     from frost.halting.ranking import HaltingConfig
     from frost.halting.stopping import AtDepth, Rule, stop_when
+    from frost.runtime.async_engine import AsyncEngine
     from frost.runtime.batch_invariance import check_batch_invariance
     from frost.runtime.engine import Engine
     from frost.runtime.scheduler import QueueFull
     from frost.runtime.live import Result
     from frost.runtime.stream import Request
+    from frost.serving.client import Client
     from frost.training.fit import fit
     from frost.training.settings import RuntimeConfig, TrainConfig
     from frost.transfer import create
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from frost.zoo.registry import ModelConfig, build, named
 
 __all__ = [
-    "AtDepth", "BasicSSM", "Calibration", "Classifier", "Dense", "Engine", "Frost", "FrostConfig", "HaltingConfig",
+    "AsyncEngine", "AtDepth", "BasicSSM", "Calibration", "Classifier", "Client", "Dense", "Engine", "Frost",
+    "FrostConfig", "HaltingConfig",
     "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
     "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla",
     "branch", "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load",
@@ -51,11 +54,13 @@ _ROOMS = {
     "frost.halting.calibration": ("Calibration", "NotCalibrated"),
     "frost.halting.stopping": ("AtDepth", "Rule", "stop_when"),
     "frost.halting.ranking": ("HaltingConfig",),
+    "frost.runtime.async_engine": ("AsyncEngine",),
     "frost.runtime.engine": ("Engine",),
     "frost.runtime.batch_invariance": ("check_batch_invariance",),
     "frost.runtime.scheduler": ("QueueFull",),
     "frost.runtime.live": ("Result",),
     "frost.runtime.stream": ("Request",),
+    "frost.serving.client": ("Client",),
     "frost.training.settings": ("RuntimeConfig", "TrainConfig"),
     "frost.transfer": ("create",),
     "frost.evaluation.calibrating": ("calibrate",),
