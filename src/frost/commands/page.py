@@ -28,6 +28,7 @@ def run(options: argparse.Namespace) -> Reply:
     """Write the page."""
     if options.out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out takes a name that ends in .html, got {options.out}.")
+    directory.check_writable(options.out.absolute().parent)
     opened = load(options.run)
     name = shown(options.run, opened)
     page = page_of(opened, Path(name).name, options.examples)

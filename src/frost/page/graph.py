@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
+from frost.core.block import FAILURES
 from frost.core.trajectory import IterativeModel, State, evaluating
 
 LARGEST_WHOLE = 2**24    # numbers travel as float32, which holds whole numbers up to here
@@ -122,8 +123,12 @@ class _Constants:
 
 def _graph(module: nn.Module, example: tuple[Tensor, ...], constants: _Constants) -> dict[str, Any]:
     """The nodes of an exported module that depend on its inputs, in order, and its outputs."""
-    with warnings.catch_warnings(action="ignore"):    # of the exporter, about its own parts
-        exported = torch.export.export(module, example).run_decompositions()
+    try:
+        with warnings.catch_warnings(action="ignore"):    # of the exporter, about its own parts
+            exported = torch.export.export(module, example).run_decompositions()
+    except FAILURES as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"a page cannot express this model, which PyTorch cannot export: {reason}") from error
     known = _Known(exported)
     graph = exported.graph
     results: list[Any] = list(graph.output_node().args[0])

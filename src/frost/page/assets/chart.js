@@ -59,7 +59,9 @@ function drawPoints(svg, frame, budget, points, stop, depth) {
       "stroke-width": 2, fill: isStop ? "var(--adaptive)" : "var(--card)", opacity: point.isLate ? 0.45 : 1 });
     draw(dot, "title", {}, `step ${point.step}: ${words}, ${needed(budget.signal, point.threshold)}`);
     if (isWide || isStop) {
-      draw(svg, "text", { x: x(point.step), y: Math.max(14, y(point) - 10), "text-anchor": "middle", fill: "var(--ink)",
+      const above = y(point) - frame.y(placeOf(budget.signal, point.threshold, depth));    // the dash, not the number
+      const at = above > 0 && above < 26 && point.step < depth ? y(point) + 19 : y(point) - 10;
+      draw(svg, "text", { x: x(point.step), y: Math.max(14, at), "text-anchor": "middle", fill: "var(--ink)",
         "font-weight": isStop ? 700 : 400, opacity: point.isLate ? 0.5 : 1 }, words);
     }
   }

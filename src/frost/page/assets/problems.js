@@ -23,7 +23,7 @@ function sized(canvas, width, height) {
 
 function verdictOf(chances, truth, unit) {
   const wrong = truth.reduce((count, yes, i) => count + ((chances[i] > 0.5) !== yes), 0);
-  return { isRight: wrong === 0, words: wrong ? `${wrong} of ${truth.length} ${unit} wrong` : "right" };
+  return { isRight: wrong === 0, words: wrong ? `${wrong} ${unit}${wrong > 1 ? "s" : ""} wrong` : "right" };
 }
 
 /* ---- mazes: six maps, a wall to the north, east, south and west of each cell, the start, and the goal ---- */
@@ -114,7 +114,7 @@ function mazeView(facts, parts) {
     overlay(output) { drawMaze(stage, maze, side, yesChances(output, facts.classes.length), 336); },
     thumbnail: (canvas, inputs) => drawMaze(canvas, inputs, side, null, 96),
     answer(output) {
-      const chances = yesChances(output, facts.classes.length), verdict = verdictOf(chances, truth, "cells");
+      const chances = yesChances(output, facts.classes.length), verdict = verdictOf(chances, truth, "cell");
       const count = chances.reduce((total, chance) => total + (chance > 0.5), 0);
       return { said: verdict.isRight ? "solved" : "not solved", share: `${count} cells on the way`,
         verdict: verdict.isRight ? null : verdict, key: chances.map((chance) => +(chance > 0.5)).join("") };
@@ -122,9 +122,9 @@ function mazeView(facts, parts) {
     card(body, output) {
       const canvas = make("canvas"), chances = yesChances(output, facts.classes.length);
       drawMaze(canvas, maze, side, chances, 128);
-      body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "cells").words));
+      body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "cell").words));
     },
-    cardWidth: "8.2rem",
+    cardWidth: "6.6rem",
   };
   const go = move.bind(view);
   stage.tabIndex = 0;

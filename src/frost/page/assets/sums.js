@@ -67,7 +67,7 @@ function sumView(facts, parts) {
       drawBits(canvas, 2, bits, 160, 30, (i, place) => ["ink", row(i, place) ? 0.9 : 0.13]);
     },
     answer(output) {
-      const chances = yesChances(output, 2), verdict = verdictOf(chances, truth, "bits");
+      const chances = yesChances(output, 2), verdict = verdictOf(chances, truth, "bit");
       const said = wholeOf(Array.from(chances, (chance) => chance > 0.5));
       return { said: grouped(said), share: "", key: String(said), verdict, isLong: true };
     },
@@ -75,7 +75,7 @@ function sumView(facts, parts) {
       const canvas = make("canvas"), chances = yesChances(output, 2);
       drawBits(canvas, 1, bits, 256, 22, (_, place) => ((chances[place] > 0.5) !== truth[place] ? ["bad", 1]
         : ["adaptive", chances[place] > 0.5 ? 0.25 + 0.75 * chances[place] : 0.12]));
-      body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "bits").words));
+      body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "bit").words));
     },
     cardWidth: "13rem",
     isWide: true,
