@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from frost.core.trajectory import IterativeModel, Prediction, State, Trajectory
     from frost.evaluation.calibrating import calibrate
     from frost.evaluation.halting_table import evaluate
+    from frost.exporting.package import export
     from frost.halting.calibration import Calibration, NotCalibrated
     from frost.halting.ranking import HaltingConfig
     from frost.halting.stopping import AtDepth, Rule, stop_when
@@ -39,8 +40,8 @@ __all__ = [
     "FrostConfig", "HaltingConfig",
     "IterativeModel", "ModelConfig", "NotCalibrated", "OwnHead", "Prediction", "QueueFull", "Recurrent",
     "Regressor", "Request", "Result", "Rule", "Run", "RuntimeConfig", "State", "TrainConfig", "Trajectory", "Vanilla",
-    "branch", "build", "calibrate", "check_batch_invariance", "create", "evaluate", "fit", "fold", "iterate", "load",
-    "named", "save", "squared_error", "stop_when", "within",
+    "branch", "build", "calibrate", "check_batch_invariance", "create", "evaluate", "export", "fit", "fold", "iterate",
+    "load", "named", "save", "squared_error", "stop_when", "within",
 ]
 
 _ROOMS = {
@@ -65,6 +66,7 @@ _ROOMS = {
     "frost.transfer": ("create",),
     "frost.evaluation.calibrating": ("calibrate",),
     "frost.evaluation.halting_table": ("evaluate",),
+    "frost.exporting.package": ("export",),
     "frost.training.fit": ("fit",),
     "frost.zoo.baselines": ("BasicSSM", "Recurrent", "Vanilla"),
     "frost.zoo.fold": ("fold",),

@@ -56,6 +56,7 @@ VERBS = {    # in the order of the help; each is a file of `frost.commands`, imp
     "predict": "the class of each image, and the steps it took",
     "serve": "runs behind HTTP, each request with a budget and a deadline of its own",
     "push": "share a run on the Hugging Face hub, with a card of its quality at each depth",
+    "export": "the run as a folder of ONNX graphs and hosts that needs no PyTorch; or check one",
     "page": "the run as one HTML file that computes in a browser, without a server or a network",
     "bench": "images per second beside the full-depth loop, and the efficiency: measured speed-up ÷ ideal",
     "analyze": "similarity of states, dimension of paths and contraction of a run's step",
