@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -26,9 +27,15 @@ console.log(JSON.stringify(found));
 SMALL = ModelConfig(depth=4, image_size=8, image_channels=2, classes=4, channels=16, heads=2, patch=2, bottleneck=8)
 
 
-def carried_out(node, encoded, model, inputs, depth=None):
+@cache
+def small(**changes):
+    """A small model of the zoo, and its program; made once."""
+    model = build(replace(SMALL, **changes), seed=1)
+    return model, program_of(model)
+
+
+def carried_out(node, encoded, model, program, inputs, depth=None):
     """What the page's engine gives: outputs (b, t, …), logits of scores (b, t), and every signal by name (b, t)."""
-    program = program_of(model)
     given = {"program": program.described, "weights": encoded(program.weights), "signals": list(SIGNALS),
              "depth": depth or model.depth, "inputs": inputs.flatten(1).tolist()}
     found = node(ENGINE, RUN, given)
@@ -39,12 +46,12 @@ def carried_out(node, encoded, model, inputs, depth=None):
     return outputs, scores, signals
 
 
-def check_equal(node, encoded, model, depth=None):
+def check_equal(node, encoded, model, program, depth=None):
     """The page's engine and the model agree to rounding, at every step and in every signal."""
     inputs = torch.rand(2, *model.signature.parts[0].shape)
     with torch.no_grad():
         trajectory = model.eval()(inputs, depth)
-    outputs, scores, signals = carried_out(node, encoded, model, inputs, depth)
+    outputs, scores, signals = carried_out(node, encoded, model, program, inputs, depth)
     torch.testing.assert_close(outputs.view_as(trajectory.outputs), trajectory.outputs, rtol=2e-5, atol=2e-5)
     torch.testing.assert_close(scores, trajectory.score_logits, rtol=2e-5, atol=2e-5)
     for name, signal in SIGNALS.items():
@@ -61,39 +68,38 @@ def check_equal(node, encoded, model, depth=None):
     {"backbone": "line", "update": "gated"}, {"backbone": "grid", "score_sees": "output"},
 ], ids=lambda changes: "-".join(map(str, changes.values())))
 def test_javascript_computes_what_python_computes_for_every_backbone(node, encoded, changes):
-    check_equal(node, encoded, build(replace(SMALL, **changes), seed=1))
+    check_equal(node, encoded, *small(**changes))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["vanilla", "basic-ssm-folded"])
 def test_javascript_computes_what_python_computes_for_every_baseline(node, encoded, architecture):
-    check_equal(node, encoded, build(replace(SMALL, backbone="resnet", architecture=architecture), seed=1))
+    check_equal(node, encoded, *small(backbone="resnet", architecture=architecture))
 
 
 def test_one_graph_stands_for_all_steps_where_the_weights_are_shared():
-    assert len(program_of(build(replace(SMALL, backbone="line"), seed=1)).described["steps"]) == 1
+    assert len(small(backbone="line", update="gated")[1].described["steps"]) == 1
 
 
 def test_vanilla_has_a_graph_for_each_step():
-    config = replace(SMALL, backbone="line", architecture="vanilla", depth=3)
-    assert len(program_of(build(config, seed=1)).described["steps"]) == 2
+    assert len(small(backbone="resnet", architecture="vanilla")[1].described["steps"]) == SMALL.depth - 1
 
 
 def test_a_model_of_one_step_needs_no_graph_for_more():
-    assert program_of(build(replace(SMALL, backbone="line", depth=1), seed=1)).described["steps"] == []
+    assert small(backbone="line", depth=1)[1].described["steps"] == []
 
 
 def test_what_depends_on_weights_alone_is_stored_as_a_constant():
-    program = program_of(build(replace(SMALL, backbone="resnet-ws"), seed=1)).described
+    program = small(backbone="resnet-ws")[1].described
     kernels = [node for node in program["begin"]["nodes"] if node[0] == "convolution"]
     assert all(node[3][1].startswith("#") for node in kernels)
     assert len(kernels) == 2    # the stem's and B: A(0) is a constant as well
 
 
 def test_weights_are_stored_once_for_both_graphs():
-    model = build(replace(SMALL, backbone="vit"), seed=1)
+    model, program = small(backbone="vit", score_sees="output")
     weights = sum(part.numel() for part in model.parameters())
-    assert len(program_of(model).weights) < 4 * weights * 1.3
+    assert len(program.weights) < 4 * weights * 1.3
 
 
 def test_an_operation_that_cannot_be_expressed_is_named():
@@ -109,8 +115,8 @@ def test_an_operation_that_cannot_be_expressed_is_named():
 def test_a_model_of_the_users_own_with_known_operations_is_expressed(node, encoded):
     torch.manual_seed(0)
     block = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
-    check_equal(node, encoded, frost.Frost(nn.Linear(4, 8), block, channels=8, classes=3,
-                                           depth=5).expects(torch.zeros(4)))
+    model = frost.Frost(nn.Linear(4, 8), block, channels=8, classes=3, depth=5).expects(torch.zeros(4))
+    check_equal(node, encoded, model, program_of(model))
 
 
 def test_a_model_whose_inputs_are_unknown_is_refused():

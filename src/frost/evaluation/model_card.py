@@ -15,8 +15,7 @@ from frost import hub
 from frost.evaluation.datasets import words_of
 from frost.halting.calibration import Calibration
 from frost.halting.fixed_depth import fixed_depth_line
-from frost.halting.rule_choice import FIXED, halves, thresholds_of
-from frost.halting.threshold_fit import stops_at
+from frost.halting.rule_choice import FIXED, crossed_depths
 from frost.report.tables import percent, si
 
 PAPER = "Scale-Consistent State-Space Dynamics via Fractal of Stationary Transformations (FROST)"
@@ -46,13 +45,9 @@ def adaptive_rows(ours: Calibration) -> list[Row]:
     """One row a budget at which rules were compared; none where there were too few inputs for it."""
     if ours.quality is None:
         return []
-    half, every, rows = halves(ours.inputs), np.arange(ours.inputs), []
+    every, rows = np.arange(ours.inputs), []
     for choice in ours.choices:
-        depths = np.empty(ours.inputs, dtype=np.int64)
-        for then, now in ((half, ~half), (~half, half)):
-            known = {name: values[then] for name, values in ours.signals.items()}
-            signal, reached = thresholds_of(choice.form, known, ours.quality[then], choice.mean_depth)
-            depths[now] = stops_at(ours.signals[signal][now], reached.thresholds)
+        depths = crossed_depths(choice.form, ours.signals, ours.quality, choice.mean_depth)
         mean_depth = float(depths.mean())
         line = fixed_depth_line(ours.quality.mean(axis=0, keepdims=True), mean_depth)
         rows.append(Row(choice.mean_depth, choice.form, mean_depth, float(ours.quality[every, depths - 1].mean()),

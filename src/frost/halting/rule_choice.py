@@ -125,6 +125,16 @@ def _holds(form: str, signals: Mapping[str, Values], quality: Quality, mean_dept
     return is_near(reached, mean_depth, quality.shape[1]) and gain_of(depths, quality).value > 0
 
 
+def crossed_depths(form: str, signals: Mapping[str, Values], quality: Quality, mean_depth: float) -> np.ndarray:
+    """Where each input stops when each half is judged by thresholds of the other half, (n,)."""
+    half, depths = halves(len(quality)), np.empty(len(quality), dtype=np.int64)
+    for then, now in ((half, ~half), (~half, half)):
+        known = {name: values[then] for name, values in signals.items()}
+        signal, reached = thresholds_of(form, known, quality[then], mean_depth)
+        depths[now] = stops_at(signals[signal][now], reached.thresholds)
+    return depths
+
+
 def crossed_gain(form: str, signals: Mapping[str, Values], quality: Quality, half: np.ndarray,
                  mean_depth: float) -> Gain | None:
     """Quality above fixed depth at the mean depth taken, each half judged by thresholds of the other.

@@ -11,7 +11,7 @@ from frost.checkpoint import Run
 from frost.evaluation.budget import command_for, is_calibrated
 from frost.halting.calibration import Calibration, OutOfReach
 from frost.halting.fixed_depth import fixed_depth_line
-from frost.halting.rule_choice import FIXED
+from frost.halting.rule_choice import FEWEST, FIXED, crossed_depths
 from frost.halting.stopping import Rule
 
 STOPS = 11    # of the slider, from one step to all
@@ -42,14 +42,20 @@ def rule_of(budget: dict[str, Any]) -> Rule:
 
 
 def _budget(calibration: Calibration, form: str, rule: Rule) -> dict[str, Any]:
-    """A rule, its mean depth on the held-out inputs and its quality there, beside fixed depth at the same mean."""
-    depths = calibration.depths_of(rule)
-    mean_depth, quality = float(depths.mean()), None
-    if calibration.quality is not None:
-        adaptive = calibration.quality[np.arange(len(depths)), depths - 1].mean()
-        line = fixed_depth_line(calibration.quality.mean(axis=0)[None], mean_depth)[0]
-        quality = [round(float(adaptive), 4), round(float(line), 4)]
-    return {"mean_depth": round(mean_depth, 3), "form": form, "signal": rule.name, "quality": quality,
+    """A rule, its mean depth on the held-out inputs, and what it is worth there."""
+    mean_depth = calibration.mean_depth_of(rule)
+    return {"mean_depth": round(mean_depth, 3), "form": form, "signal": rule.name,
+            "quality": _quality(calibration, form, mean_depth),
             "thresholds": [threshold if math.isfinite(threshold) else "Infinity" if threshold > 0 else "-Infinity"
                            for threshold in rule.thresholds],
-            "fixed": max(1, round(mean_depth)), "inputs": len(depths)}
+            "fixed": max(1, round(mean_depth)), "inputs": calibration.inputs}
+
+
+def _quality(calibration: Calibration, form: str, mean_depth: float) -> list[float] | None:
+    """Of the form at this mean depth and of fixed depth; each half of the inputs by thresholds of the other half."""
+    if calibration.quality is None or calibration.inputs < 2 * FEWEST:
+        return None
+    depths = crossed_depths(form, calibration.signals, calibration.quality, mean_depth)
+    adaptive = calibration.quality[np.arange(len(depths)), depths - 1].mean()
+    line = fixed_depth_line(calibration.quality.mean(axis=0)[None], float(depths.mean()))[0]
+    return [round(float(adaptive), 4), round(float(line), 4)]

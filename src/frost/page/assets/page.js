@@ -154,7 +154,7 @@ class Page {
       isSame ? ": the same answer" : isBoth ? ": another answer" : ""]);
     this.cards.forEach((card, i) => {
       const marks = [];
-      if (stop === i + 1) marks.push(make("span", { className: "mark" }, "stops here"));
+      if (stop === i + 1) marks.push(make("span", { className: "mark" }, "stops"));
       if (budget.fixed === i + 1) marks.push(make("span", { className: "mark fixed" }, "fixed"));
       card.className = stop && i + 1 > stop ? "late" : stop === i + 1 ? "stop" : "";
       card.querySelector(".marks").replaceChildren(...marks);
@@ -191,10 +191,11 @@ class Page {
     const rule = budget.form === "fixed"
       ? "No rule clearly beats fixed depth at this budget, so every input takes as many steps."
       : `Rule: stop by the ${word}, ${how}.`;
-    const [ours, fixed] = (budget.quality || []).map((quality) => `${(100 * quality).toFixed(1)} %`);
+    const digits = (share) => (share > 0.99 && share < 1 ? 2 : 1);
+    const [ours, fixed] = (budget.quality || []).map((share) => `${(100 * share).toFixed(digits(share))} %`);
     const inputs = budget.inputs.toLocaleString("en");
-    const quality = ` On the ${inputs} inputs that it was calibrated on: adaptive ${ours} ${good}, fixed depth at ` +
-      `the same mean ${fixed}.`;
+    const quality = ` On ${inputs} held-out inputs, each half judged by thresholds of the other half: adaptive ` +
+      `${ours} ${good}, fixed depth at the same mean ${fixed}.`;
     byId("budget-note").textContent = rule + (budget.quality ? quality : "");
   }
 

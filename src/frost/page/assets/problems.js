@@ -23,7 +23,7 @@ function sized(canvas, width, height) {
 
 function verdictOf(chances, truth, unit) {
   const wrong = truth.reduce((count, yes, i) => count + ((chances[i] > 0.5) !== yes), 0);
-  return { isRight: wrong === 0, words: wrong ? `${wrong} ${unit}${wrong > 1 ? "s" : ""} wrong` : "right" };
+  return { isRight: wrong === 0, wrong, words: wrong ? `${wrong} ${unit}${wrong > 1 ? "s" : ""} wrong` : "right" };
 }
 
 /* ---- mazes: six maps, a wall to the north, east, south and west of each cell, the start, and the goal ---- */
@@ -122,9 +122,10 @@ function mazeView(facts, parts) {
     card(body, output) {
       const canvas = make("canvas"), chances = yesChances(output, facts.classes.length);
       drawMaze(canvas, maze, side, chances, 128);
-      body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "cell").words));
+      const { wrong } = verdictOf(chances, truth, "cell");
+      body.replaceChildren(canvas, make("p", { className: "note" }, wrong ? `${wrong} wrong` : "right"));
     },
-    cardWidth: "6.6rem",
+    cardWidth: "7rem",
   };
   const go = move.bind(view);
   stage.tabIndex = 0;

@@ -77,7 +77,7 @@ function sumView(facts, parts) {
         : ["adaptive", chances[place] > 0.5 ? 0.25 + 0.75 * chances[place] : 0.12]));
       body.replaceChildren(canvas, make("p", { className: "note" }, verdictOf(chances, truth, "bit").words));
     },
-    cardWidth: "13rem",
+    cardWidth: "10.3rem",
     isWide: true,
   };
   return view;
