@@ -183,14 +183,14 @@ class AsyncEngine:
                 return False
         return True
 
-    async def close(self) -> None:
-        """End the thread; what is not answered fails."""
+    async def close(self, seconds: float = STALLED) -> None:
+        """End the thread, which takes as long as the step under way, at most so long; what is not answered fails."""
         if self._state in ("running", "draining"):
             self._state = "closed"
         self._fail_open()
         if self._thread is not None:
             self._thread.put(None)
-            await asyncio.to_thread(self._thread.join, STALLED)
+            await asyncio.to_thread(self._thread.join, seconds)
         self._fitting.shutdown(wait=False, cancel_futures=True)
 
     def _left(self, ticket: Ticket) -> None:

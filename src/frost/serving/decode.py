@@ -148,7 +148,7 @@ def array_of(body: bytes) -> np.ndarray:
             raise ValueError("its size is not what its header says")
         flat = np.frombuffer(body, dtype, offset=stream.tell())
         array = flat.reshape(shape, order="F" if header["fortran_order"] else "C")
-        return np.ascontiguousarray(array, dtype.newbyteorder("="))
+        return np.array(array, dtype.newbyteorder("="), order="C")    # a copy: torch wants to be able to write
     except (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, ArithmeticError) as why:
         raise Refusal(422, f"the body is no array in NumPy's format ({str(why)[:120]}).") from None
 

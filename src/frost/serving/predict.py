@@ -51,6 +51,9 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     engine = served.engine
     try:
         grant = engine.default if budget is None else await engine.grant(budget)
+        if (steps := grant.limit * len(inputs)) > engine.max_queue:
+            raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
+                               f"{engine.max_queue:,}; send several requests.")
         left = max(0.0, seconds - (time.monotonic() - ask.arrived))
         futures = _queued(served, inputs, grant, left)
     except QueueFull as full:

@@ -15,11 +15,12 @@ from frost.core.task import Gives
 from frost.data.catalogue import PROBLEMS
 from frost.evaluation.budget import command_for, policy_of
 from frost.halting.budget import Budget
-from frost.runtime.async_engine import FULL_DEPTH, AsyncEngine
+from frost.runtime.async_engine import BATCHES, FULL_DEPTH, AsyncEngine
 from frost.runtime.backend import BackendName
 from frost.runtime.budgets import UnderLoad
 from frost.serving.decode import Reader
 from frost.serving.drift import Drift, FirstStep
+from frost.serving.limits import LIMITS
 from frost.zoo.registry import ModelConfig
 
 HISTORY = 120    # seconds of the live view
@@ -97,8 +98,9 @@ def serve_model(name: str, run: Run, options: EngineOptions) -> ServedRun:
                          f"{command_for(run.path)}")
     calibration = run.calibration if run.calibration is not None and run.calibration.pooled.count else None
     watch = None if calibration is None else FirstStep(calibration)
+    queue = max(BATCHES * options.slots, LIMITS.images) * run.model.depth    # room for a full request, too
     engine = AsyncEngine(run.model, calibration, slots=options.slots, budget=options.budget,
-                         max_queue=options.max_queue, under_load=options.under_load, floor=options.floor,
+                         max_queue=options.max_queue or queue, under_load=options.under_load, floor=options.floor,
                          backend=options.backend, ladder=options.ladder, watch=watch)
     names = run.config.get("classes")
     return ServedRun(name=name, run=run, engine=engine, signature=signature, watch=watch,

@@ -73,7 +73,7 @@ class Server(uvicorn.Server):
 def bound(host: str, port: int) -> socket.socket:
     """A listening address; one that is not to be had is a ValueError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)    # asyncio sets no TCP_NODELAY without it
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

@@ -14,6 +14,7 @@ from frost.serving.log import Log
 from frost.serving.metrics import Metrics
 from frost.serving.served import ServedRun
 
+LAST_STEP = 0.5    # seconds that a step under way has to end when the process does
 WARM_UP = 60.0    # seconds that a first answer may take
 
 
@@ -61,8 +62,7 @@ class Service:
         self.is_draining = True
         for task in list(self._tasks):
             task.cancel()
-        for served in self.runs.values():
-            await served.engine.close()
+        await asyncio.gather(*(served.engine.close(LAST_STEP) for served in self.runs.values()))
 
     async def reload(self) -> None:
         """Replace each run by what lies in its folder now; one that does not verify stays as it is."""
