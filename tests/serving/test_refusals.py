@@ -66,15 +66,16 @@ def test_other_content_types_are_415(server, kind):
     assert "image/png" in refused(server.post(png(), headers={"content-type": kind.encode()}), 415)
 
 
-@pytest.mark.parametrize("body", [b"", b"hello", png()[:40], png(size=64)[:-2000], b"\x89PNG\r\n\x1a\n", b"GIF89a" + b"\0" * 50])
+@pytest.mark.parametrize("body", [b"", b"hello", png()[:40], png(size=64)[:-2000], b"\x89PNG\r\n\x1a\n",
+                                  b"GIF89a" + b"\0" * 50])
 def test_what_is_no_image_is_422(server, body):
     refused(server.post(body), 422)
 
 
 @pytest.mark.parametrize("body", [
-    b"", b"hello", npy(np.zeros((1, 8, 8), np.float32))[:-1], npy(np.zeros((1, 8, 8), "S4")), npy(np.zeros((1, 8, 8), np.complex64)), npy(np.zeros(())),
-    npy(np.zeros((0, 1, 8, 8), np.float32)), npy(np.zeros((8, 8), np.float32)), npy(np.full((1, 8, 8), np.nan)),
-    npy(np.zeros((1, 8, 8), np.int64)), npy(np.zeros((1, 8, 8), [("a", "f4")]))])
+    b"", b"hello", npy(np.zeros((1, 8, 8), np.float32))[:-1], npy(np.zeros((1, 8, 8), "S4")), npy(np.zeros(())),
+    npy(np.zeros((1, 8, 8), np.complex64)), npy(np.zeros((0, 1, 8, 8), np.float32)), npy(np.full((1, 8, 8), np.nan)),
+    npy(np.zeros((8, 8), np.float32)), npy(np.zeros((1, 8, 8), np.int64)), npy(np.zeros((1, 8, 8), [("a", "f4")]))])
 def test_what_is_no_array_is_422(server, body):
     refused(server.post(body, headers=NPY), 422)
 

@@ -56,11 +56,10 @@ def run(options: argparse.Namespace) -> Reply:
         backend=options.backend, ladder=not options.strict)
     keys = frozenset() if options.key_file is None else keys_in(options.key_file)
     log = Log(options.log)
-    if not keys and options.host not in LOCAL:
-        log("open to the network", "warning", host=options.host, advice="--key-file FILE asks for keys")
     paths = named_runs(options.runs, pretrained)
-    listening = bound(options.host, options.port)    # before the runs are read: that takes longer
-    with listening:
+    with bound(options.host, options.port) as listening:    # before the runs are read: that takes longer
+        if not keys and options.host not in LOCAL:
+            log("open to the network", "warning", host=options.host, advice="--key-file FILE asks for keys")
         served = [open_run(name, path, engine) for name, path in paths.items()]
         service = Service(served, keys=keys, log=log, reopen=lambda name: open_run(name, paths[name], engine))
         status = serve(service, listening)

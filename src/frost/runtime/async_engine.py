@@ -128,12 +128,10 @@ class AsyncEngine:
 
     def enqueue(self, inputs: Any, grant: Grant, seconds: float | None = None) -> asyncio.Future[Outcome]:
         """Queue one input at once, or refuse it; cancel the future to give it up."""
-        if self._thread is None or self._state != "running":
-            raise EngineStopped(self._why())
+        self.check_room(grant.limit)
+        assert self._thread is not None
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"a deadline must not be negative, got {seconds}.")
-        if self.queued_steps + grant.limit > self.max_queue:
-            raise self._full()
         due = None if seconds is None else self._clock() + seconds
         future: asyncio.Future[Outcome] = self._loop.create_future()
         ticket = Ticket(inputs, grant, due, future)
@@ -142,6 +140,13 @@ class AsyncEngine:
         future.add_done_callback(lambda done: self._left(ticket))
         self._thread.put(ticket)
         return future
+
+    def check_room(self, steps: int) -> None:
+        """Refuse what the queue has no room for; several inputs that come together are asked for together."""
+        if self._thread is None or self._state != "running":
+            raise EngineStopped(self._why())
+        if self.queued_steps + steps > self.max_queue:
+            raise self._full()
 
     @property
     def queued_steps(self) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from frost.halting.budget import Budget
 from frost.runtime.async_engine import EngineStopped
-from frost.runtime.budgets import Grant
 from frost.runtime.engine_thread import DeadlinePassed, Outcome
 from frost.runtime.scheduler import QueueFull
 from frost.serving.answers import answer_of
@@ -55,7 +54,8 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
             raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
                                f"{engine.max_queue:,}; send several requests.")
         left = max(0.0, seconds - (time.monotonic() - ask.arrived))
-        futures = _queued(served, inputs, grant, left)
+        engine.check_room(steps)    # all of them, or none
+        futures = [engine.enqueue(value, grant, left) for value in inputs]
     except QueueFull as full:
         raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
     except EngineStopped as stopped:
@@ -72,19 +72,6 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     if all(isinstance(outcome, DeadlinePassed) for outcome in outcomes):
         raise Refusal(504, str(outcomes[0]))
     return [outcome for outcome in outcomes if isinstance(outcome, (Outcome, DeadlinePassed))]
-
-
-def _queued(served: ServedRun, inputs: Sequence[Any], grant: Grant, seconds: float) -> list[asyncio.Future[Outcome]]:
-    """All inputs in the queue, or none."""
-    futures: list[asyncio.Future[Outcome]] = []
-    try:
-        for value in inputs:
-            futures.append(served.engine.enqueue(value, grant, seconds))
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    return futures
 
 
 async def _settled(futures: Sequence[asyncio.Future[Outcome]], receive: Receive,
