@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from frost.rowwise import sum_of_few
+from frost.rowwise import row_sum, sum_of_few
 
 Sees = Literal["state", "output"]    # what a score looks at: the state (the paper), or the output as well
 
@@ -36,7 +36,7 @@ class LinearScore(nn.Module):
 
         Multiplied and summed row by row: the product of a matrix and a vector rounds a row by its place in the batch.
         """
-        return (pooled * self.linear.weight[0]).sum(dim=-1) + self.linear.bias
+        return row_sum(pooled * self.linear.weight[0]) + self.linear.bias
 
 
 class OutputScore(LinearScore):
@@ -84,7 +84,7 @@ def output_features(output: Tensor) -> Tensor:
     output = output.to(torch.promote_types(output.dtype, torch.float32))    # double stays
     logs, chances = output.log_softmax(dim=-1), output.softmax(dim=-1)
     first, second = chances.topk(2, dim=-1).values.unbind(dim=-1)
-    entropy = (chances * logs.clamp_min(-1e30)).sum(dim=-1)     # 0 · log 0 is 0
+    entropy = row_sum(chances * logs.clamp_min(-1e30))     # 0 · log 0 is 0
     return torch.stack([first - second, logs.amax(dim=-1), entropy], dim=-1)
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from frost.halting.score import fitting_mask, output_features, over_positions, threshold_of
-from frost.rowwise import elementwise_by_row, flat_rows
+from frost.rowwise import elementwise_by_row, flat_rows, row_sum
 
 Memory = tuple[Tensor, ...]
 
@@ -100,7 +100,7 @@ class Confidence(OfClasses):
         """log max_k p_k = −log(1 + Σ_{j≠k} exp(y_j − y_k)), which stays below 0 where the probability rounds to 1."""
         chances = reading.output.float().softmax(dim=-1)
         top, place = chances.max(dim=-1, keepdim=True)
-        others = (chances / top).scatter(-1, place, 0.0).sum(dim=-1)
+        others = row_sum((chances / top).scatter(-1, place, 0.0))
         if self.how == "least" or others.ndim == 1:    # the logarithm is monotone: the least sure has most beside it
             return -elementwise_by_row(torch.log1p, -self.reduced(-others, reading.mask)), memory
         return elementwise_by_row(torch.log1p, -self.reduced(others / (1 + others), reading.mask)), memory
