@@ -20,7 +20,7 @@ from frost.data.splits import DataSet, Images, labelled
 from frost.report.progress import progress
 
 MORE_STEPS = (1, 2, 4)    # times T, for problems whose size is free
-BATCH = 64
+BATCH = 128
 
 
 class BeyondRow(NamedTuple):
