@@ -31,10 +31,10 @@ from frost.data.catalogue import BUNDLED
 from frost.halting.signals import along
 from frost.halting.stopping import AtDepth, Rule
 from frost.runtime.engine import Engine
+from frost.runtime.live import Result
 from frost.runtime.reference import predict_slowly
 from frost.runtime.scheduler import Item, QueueFull
 from frost.runtime.slots import Session
-from frost.runtime.live import Result
 from frost.runtime.stream import Request
 
 SLOTS = (5, 16, 13)    # also numbers that no vector is long

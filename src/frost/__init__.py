@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from frost.runtime.async_engine import AsyncEngine
     from frost.runtime.batch_invariance import check_batch_invariance
     from frost.runtime.engine import Engine
-    from frost.runtime.scheduler import QueueFull
     from frost.runtime.live import Result
+    from frost.runtime.scheduler import QueueFull
     from frost.runtime.stream import Request
     from frost.serving.client import Client
     from frost.training.fit import fit

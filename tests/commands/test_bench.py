@@ -22,7 +22,7 @@ def test_every_candidate_has_a_row(result):
     found = {(row.model, row.executor, row.batch) for row in result.rows}
     for batch in (1, 4):
         assert {("frost-vit-8px", executor, batch) for executor in
-                ("full", "masked", "compact", "refill", "refill drain=compact", "refill uncached")} <= found
+                ("full", "masked", "compact", "refill", "refill ladder", "refill uncached")} <= found
         assert {("vanilla", "full", batch), ("recurrent", "full", batch)} <= found
 
 
@@ -30,7 +30,7 @@ def test_the_json_has_the_agreed_keys(result):
     printed = json.loads(json.dumps(as_json(result), allow_nan=False))
     for row in printed["rows"]:
         assert {"model", "executor", "batch", "images_per_second", "speedup", "ideal", "efficiency",
-                "efficiency_whole", "p50", "p95", "p99", "flops_per_image"} <= set(row)
+                "efficiency_whole", "p50", "p95", "p99", "flops_per_image", "backend", "share_of_peak"} <= set(row)
         assert row["images_per_second"] > 0
         assert row["efficiency_whole"] == pytest.approx(row["speedup"] / row["ideal"])
     assert printed["depths"].startswith("normal, 3.02 ± 1.56 of 8")

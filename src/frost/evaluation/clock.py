@@ -16,6 +16,7 @@ from torch import Tensor
 from frost.core.precision import Precision
 from frost.core.trajectory import IterativeModel
 from frost.evaluation.depth_distribution import in_shares
+from frost.evaluation.full_depth import at_full_depth
 from frost.evaluation.timing import full_rate
 from frost.halting.calibration import Calibration
 from frost.report.tables import percent, table
@@ -42,6 +43,7 @@ def clock_frontier(model: IterativeModel, calibration: Calibration, images: Tens
         return []
     random = np.random.default_rng(seed)
     points: dict[tuple[str, float], ClockPoint] = {}
+    fixed = [at_full_depth(model, "eager", precision, step) for step in range(1, calibration.depth + 1)]
     for number in range(rounds + 1):    # the first round warms up
         for _, form, rule in calibration.choices_at(SHARES):
             found = calibration.depths_of(rule)
@@ -49,8 +51,8 @@ def clock_frontier(model: IterativeModel, calibration: Calibration, images: Tens
             right = float(calibration.quality[np.arange(len(found)), found - 1].mean())
             rate = timed(in_shares(shares, count, random))
             _keep(points, number, ClockPoint("adaptive", form, float(found.mean()), rate, right))
-        for step in range(1, calibration.depth + 1):
-            rate = full_rate(model, images, precision, LEAST, step)
+        for step, run in enumerate(fixed, 1):
+            rate = full_rate(run, images, LEAST)
             _keep(points, number, ClockPoint("fixed", "fixed", float(step), rate,
                                              float(calibration.quality[:, step - 1].mean())))
     return list(points.values())

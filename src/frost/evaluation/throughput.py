@@ -1,12 +1,13 @@
 """What adaptive depth is worth on the clock (§6.5, Table 3), for `frost bench`.
 
-    speed-up    images/s ÷ those of the full-depth loop of the same model, batch and precision in the same run
+    speed-up    images/s ÷ those of full depth of the same model, backend, batch and precision in the same run
     ideal       FLOPs at full depth ÷ FLOPs that the images' depths need, the once-per-image part included
     efficiency  speed-up ÷ ideal, until the queue is empty; `efficiency_whole` includes the drain. So with Vanilla
 
 Depths are drawn before the clock starts, in the shares of the run's calibration or, for an untrained model, of a normal
 with the paper's mean and deviation (`depth_distribution`). They are executed, not multiplied: each image carries its
-own limit, and the exit test runs after every step as it would for a threshold. The best round of each candidate counts.
+own limit, and the exit test runs after every step as it would for a threshold. Candidates take turns, and the best
+round of each counts. Beside them stands what a user would run instead: Vanilla at full depth, by every backend.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from frost.evaluation.calibrating import cost_of
 from frost.evaluation.clock import ClockPoint, clock_frontier
 from frost.evaluation.complexity import measure
 from frost.evaluation.depth_distribution import DEPTHS, in_shares, normal_depths
-from frost.evaluation.timing import NEVER, exit_test, full_rate
+from frost.evaluation.full_depth import Run, at_full_depth
+from frost.evaluation.timing import NEVER, ExitTest, exit_test, full_rate, peak_flops
 from frost.halting.calibration import Calibration
 from frost.halting.cost import Cost
 from frost.report.progress import progress
+from frost.runtime.backend import BackendName
 from frost.runtime.engine import Engine, Executor
-from frost.runtime.slots import Drain
 from frost.runtime.stream import Request
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
@@ -49,13 +51,17 @@ class Candidate(NamedTuple):
 
     name: str
     executor: Executor
-    drain: Drain = "constant"
+    backend: BackendName = "eager"
+    ladder: bool = False
     caches_first: bool = True
 
 
 CANDIDATES = (Candidate("masked", "masked"), Candidate("compact", "compact"), Candidate("refill", "refill"),
-              Candidate("refill drain=compact", "refill", "compact"),
-              Candidate("refill uncached", "refill", caches_first=False))
+              Candidate("refill ladder", "refill", ladder=True),
+              Candidate("refill uncached", "refill", caches_first=False),
+              Candidate("refill", "refill", "compile"),    # no ladder: each of its shapes takes seconds
+              Candidate("refill", "refill", "onnxruntime"),
+              Candidate("refill ladder", "refill", "onnxruntime", ladder=True))
 
 
 class Row(NamedTuple):
@@ -63,6 +69,7 @@ class Row(NamedTuple):
 
     model: str
     executor: str
+    backend: BackendName
     batch: int
     precision: Precision
     images: int
@@ -72,12 +79,14 @@ class Row(NamedTuple):
     efficiency: float
     efficiency_whole: float
     flops_per_image: float        # that ran
+    share_of_peak: float          # these FLOPs a second ÷ those of a large matrix product
     mean_depth: float
     p50: float                    # seconds from reading an image to its answer
     p95: float
     p99: float
-    versus_vanilla: float | None = None          # images/s until the queue is empty ÷ Vanilla's in float32
+    versus_vanilla: float | None = None          # images/s until the queue is empty ÷ eager Vanilla's in float32
     versus_vanilla_whole: float | None = None    # the drain included
+    versus_fastest: float | None = None          # the drain included, ÷ Vanilla's by its fastest backend
 
 
 class Bench(NamedTuple):
@@ -88,7 +97,9 @@ class Bench(NamedTuple):
     mean_depth: float
     deviation: float
     depth: int                 # T
-    exit_test: float           # seconds of reading and testing ÷ seconds of a step
+    vanilla_flops_ratio: float | None    # Vanilla's FLOPs at full depth ÷ ours at these depths: what could be had
+    peak_flops: float          # a second, of a large matrix product
+    exit_tests: dict[BackendName, ExitTest]      # by backend, at the largest batch
     rows: list[Row]
     threads: int
     seconds: float
@@ -107,23 +118,71 @@ class Timed(NamedTuple):
 
 def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions: Sequence[Precision] = ("float32",),
           mean_depth: float | None = None, executors: Sequence[str] = ("masked", "compact", "refill"),
-          rounds: int = 2, seed: int = 0) -> Bench:
-    """Time a model's executors beside its full-depth loop and the baselines of the same block."""
+          backends: Sequence[BackendName] = ("eager",), rounds: int = 5, seed: int = 0) -> Bench:
+    """Time a model's executors beside its full depth and the baselines of the same block, by each backend."""
     started = time.monotonic()
     model, config, calibration, draw, source = _subject(name, mean_depth, seed)
     precisions = [resolve_precision(name, device_of(model)) for name in precisions]    # one that cannot be is refused
-    cost = cost_of(measure(model))
+    subject = _Subject(str(name), model, cost_of(measure(model)), _models(str(name), model, config, seed),
+                       [candidate for candidate in CANDIDATES if candidate.executor in executors and
+                        candidate.backend in backends and (candidate.caches_first or _starts_from_zero(model))],
+                       peak_flops())
     rows: list[Row] = []
     depths = draw(_length(max(batches)))
     with progress("timing", len(batches) * len(precisions)) as report:
-        for number, (precision, batch) in enumerate((p, b) for p in precisions for b in batches):
-            rows += _rows(str(name), model, config, cost, draw(_length(batch)), batch, precision, executors,
-                          rounds, seed)
-            report(number + 1, f"batch {batch}")
-    clock = _by_the_clock(model, calibration, config, cost, max(batches), precisions[0], rounds, seed)
-    return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth,
-                 exit_test(model, _images(config, batches[-1], seed), precisions[0]), _against_vanilla(rows),
-                 torch.get_num_threads(), time.monotonic() - started, clock)
+        for number, precision in enumerate(precisions):
+            full = _full_depth(subject, backends, precision)
+            for place, batch in enumerate(batches):
+                rows += _rows(subject, full, _images(config, batch, seed), draw(_length(batch)), precision, rounds)
+                report(number * len(batches) + place + 1, f"batch {batch}")
+    clock = _by_the_clock(model, calibration, config, subject.cost, max(batches), precisions[0], rounds, seed)
+    asked = {backend: exit_test(model, _images(config, max(batches), seed), precisions[0], backend)
+             for backend in backends if precisions[0] == "float32" or backend != "onnxruntime"}
+    vanilla = subject.models.get("vanilla")
+    ratio = None if vanilla is None else (
+        measure(vanilla).flops_full_depth_cached / subject.cost.at(float(depths.mean())))
+    return Bench(str(name), source, float(depths.mean()), float(depths.std()), model.depth, ratio, subject.peak, asked,
+                 _against_vanilla(rows), torch.get_num_threads(), time.monotonic() - started, clock)
+
+
+def fastest_of(result: Bench) -> dict[int, BackendName]:
+    """The backend of the fastest refill at each batch size, in float32."""
+    found: dict[int, Row] = {}
+    for row in result.rows:
+        is_ours = row.executor.startswith("refill") and row.precision == "float32"
+        if is_ours and (row.batch not in found or row.images_per_second > found[row.batch].images_per_second):
+            found[row.batch] = row
+    return {batch: row.backend for batch, row in found.items()}
+
+
+class _Subject(NamedTuple):
+    """What is timed."""
+
+    name: str
+    model: IterativeModel
+    cost: Cost
+    models: dict[str, IterativeModel]    # the model and its baselines
+    candidates: list[Candidate]
+    peak: float
+
+
+def _models(name: str, model: IterativeModel, config: ModelConfig, seed: int) -> dict[str, IterativeModel]:
+    """The model, and the baselines of the same block."""
+    models = {name: model}
+    for architecture in BASELINES:
+        if architecture != config.architecture:
+            models[architecture] = build(replace(config, architecture=architecture), seed=seed).to(
+                device_of(model)).eval()
+    return models
+
+
+def _full_depth(subject: _Subject, backends: Sequence[BackendName],
+                precision: Precision) -> dict[tuple[str, BackendName], Run]:
+    """Full depth of the model and of Vanilla by every backend, of the others eagerly."""
+    names = (subject.name, "vanilla")
+    return {(name, backend): at_full_depth(model, backend, precision) for name, model in subject.models.items()
+            for backend in (backends if name in names else backends[:1])
+            if precision == "float32" or backend != "onnxruntime"}
 
 
 def _by_the_clock(model: IterativeModel, calibration: Calibration | None, config: ModelConfig, cost: Cost, batch: int,
@@ -179,41 +238,38 @@ def _images(config: ModelConfig, count: int, seed: int) -> Tensor:
     return torch.rand(count, *config.input_shape, generator=torch.Generator().manual_seed(seed))
 
 
-def _rows(name: str, model: IterativeModel, config: ModelConfig, cost: Cost, depths: NDArray[np.int64], batch: int,
-          precision: Precision, executors: Sequence[str], rounds: int, seed: int) -> list[Row]:
+def _rows(subject: _Subject, full: dict[tuple[str, BackendName], Run], images: Tensor, depths: NDArray[np.int64],
+          precision: Precision, rounds: int) -> list[Row]:
     """All candidates at one batch size and precision; they take turns, and the best round of each counts."""
-    count = len(depths)
-    images = _images(config, batch, seed)
-    models: dict[str, IterativeModel] = {name: model}
-    for architecture in BASELINES:
-        if architecture != config.architecture:
-            models[architecture] = build(replace(config, architecture=architecture), seed=seed).to(
-                device_of(model)).eval()
-    candidates = [candidate for candidate in CANDIDATES if candidate.executor in executors
-                  and (candidate.caches_first or _starts_from_zero(model))]
-    full = dict.fromkeys(models, 0.0)
+    count, batch = len(depths), len(images)
+    engines = {candidate: Engine(subject.model, NEVER, candidate.executor, batch, precision=precision,
+                                 backend=candidate.backend, ladder=candidate.ladder,
+                                 caches_first=candidate.caches_first)
+               for candidate in subject.candidates if (subject.name, candidate.backend) in full}
+    rates = dict.fromkeys(full, 0.0)
     streams: dict[Candidate, Timed] = {}
     for number in range(rounds + 1):     # the first round warms up, on fewer images
-        lasts = max((timed.seconds for timed in streams.values()), default=0.0) if number else 0.0
-        for key, other in models.items():
-            full[key] = max(full[key] * (number > 1), full_rate(other, images, precision, lasts))
-        for candidate in candidates:
-            engine = Engine(model, NEVER, candidate.executor, batch, precision=precision, drain=candidate.drain,
-                            caches_first=candidate.caches_first)
-            timed = _timed(engine, images, depths if number else depths[:2 * batch], cost)
+        lasts = min((timed.seconds for timed in streams.values()), default=0.0) if number else 0.0
+        for key, run in full.items():
+            rates[key] = max(rates[key] * (number > 1), full_rate(run, images, lasts))
+        for candidate, engine in engines.items():
+            timed = _timed(engine, images, depths if number else depths[:2 * batch], subject.cost)
             if number < 2 or timed.seconds < streams[candidate].seconds:
                 streams[candidate] = timed
-    at_full = cost.at(model.depth)
-    rows = [Row(key, "full", batch, precision, batch, full[key], 1.0, 1.0, 1.0, 1.0,
-                measure(other).flops_full_depth_cached,
-                float(other.depth), *[batch / full[key]] * 3) for key, other in models.items()]
+    rows = []
+    for (name, backend), rate in rates.items():
+        model = subject.models[name]
+        flops = float(measure(model).flops_full_depth_cached)
+        rows.append(Row(name, "full", backend, batch, precision, batch, rate, 1.0, 1.0, 1.0, 1.0, flops,
+                        rate * flops / subject.peak, float(model.depth), *[batch / rate] * 3))
     for candidate, timed in streams.items():
-        own = cost if candidate.caches_first else Cost(cost.once, cost.step, cost.step)
-        ideal = at_full / own.at(float(depths.mean()))
-        rate = count / timed.seconds
-        rows.append(Row(name, candidate.name, batch, precision, count, rate, rate / full[name], ideal,
-                        timed.done_then / timed.until_empty / full[name] / ideal, rate / full[name] / ideal,
-                        timed.flops / count, float(depths.mean()),
+        own = subject.cost if candidate.caches_first else Cost(subject.cost.once, subject.cost.step, subject.cost.step)
+        ideal = subject.cost.at(subject.model.depth) / own.at(float(depths.mean()))
+        rate, base = count / timed.seconds, rates[subject.name, candidate.backend]
+        rows.append(Row(subject.name, candidate.name, candidate.backend, batch, precision, count, rate, rate / base,
+                        ideal, timed.done_then / timed.until_empty / base / ideal, rate / base / ideal,
+                        timed.flops / count,
+                        timed.flops / timed.seconds / subject.peak, float(depths.mean()),
                         *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
     return rows
 
@@ -231,14 +287,15 @@ def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost
             read[place] = time.perf_counter()
             yield Request(images[place % len(images)], place, int(depth))
         work = engine.work
-        at_end[:] = time.perf_counter(), work.begun_for * cost.at(1) + work.stepped_for * cost.step
+        at_end[:] = time.perf_counter(), ((work.begun_for - before.begun_for) * cost.at(1)
+                                          + (work.stepped_for - before.stepped_for) * cost.step)
 
-    started = time.perf_counter()
+    before, started = engine.work, time.perf_counter()
     for result in engine.run(stream(), order="finish"):
         answered[result.key] = time.perf_counter()
     synchronize(device_of(engine.model))
     seconds = time.perf_counter() - started
-    flops = engine.work.begun * cost.at(1) + engine.work.stepped * cost.step
+    flops = (engine.work.begun - before.begun) * cost.at(1) + (engine.work.stepped - before.stepped) * cost.step
     if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
         return Timed(seconds, seconds, count, flops, answered - read)
     return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
@@ -249,9 +306,17 @@ def _starts_from_zero(model: IterativeModel) -> bool:
 
 
 def _against_vanilla(rows: list[Row]) -> list[Row]:
-    base = {row.batch: row.images_per_second for row in rows if row.model == "vanilla" and row.precision == "float32"}
-    return [row._replace(versus_vanilla=row.images_per_second / base[row.batch] * row.efficiency / row.efficiency_whole,
-                         versus_vanilla_whole=row.images_per_second / base[row.batch]) if row.batch in base else row
-            for row in rows]
+    vanilla = [row for row in rows if row.model == "vanilla" and row.precision == "float32"]
+    eager = {row.batch: row.images_per_second for row in vanilla if row.backend == "eager"}
+    fastest = {batch: max(row.images_per_second for row in vanilla if row.batch == batch)
+               for batch in {row.batch for row in vanilla}}
 
+    def compared(row: Row) -> Row:
+        rate = row.images_per_second
+        base = eager.get(row.batch)
+        if base is not None:
+            row = row._replace(versus_vanilla=rate / base * row.efficiency / row.efficiency_whole,
+                               versus_vanilla_whole=rate / base)
+        return row._replace(versus_fastest=rate / fastest[row.batch]) if row.batch in fastest else row
 
+    return [compared(row) for row in rows]

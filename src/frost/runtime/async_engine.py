@@ -25,6 +25,9 @@ from frost.runtime.engine_thread import Counts, EngineThread, Outcome, Ticket
 from frost.runtime.scheduler import QueueFull
 
 BATCHES = 4         # full batches that may wait, unless it is said
+# Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input makes
+# the steps of all longer; at one shape the first slots cost nothing.
+LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
 STALLED = 30.0      # seconds in one step after which an engine counts as hanging
 FULL_DEPTH = Budget()
 
@@ -77,7 +80,7 @@ class AsyncEngine:
         if self.max_queue < model.depth:
             raise ValueError(f"max_queue is in steps and must hold one input at full depth, {model.depth}; got "
                              f"{max_queue}.")
-        self._clock = clock
+        self._clock, self._knee = clock, LADDER_KNEE if ladder else STRICT_KNEE
         self._thread: EngineThread | None = None
         self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
         self._open: set[asyncio.Future[Outcome]] = set()
@@ -100,7 +103,8 @@ class AsyncEngine:
             raise EngineStopped(f"this engine is {self._state}; make a new one.")
         self._loop = asyncio.get_running_loop()
         self._is_empty = asyncio.Event()
-        self._thread = EngineThread(self.engine.open(), self.budgets, self._from_thread, self._thread_died, self._clock)
+        self._thread = EngineThread(self.engine.open(), self.budgets, self._from_thread, self._thread_died,
+                                    self._knee, self._clock)
         self._state = "running"
         self._thread.start()
 

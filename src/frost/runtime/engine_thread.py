@@ -27,6 +27,7 @@ from frost.runtime.scheduler import Item
 from frost.runtime.slots import Session
 
 STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)    # buckets of a histogram
+SMOOTH = 0.25         # of a step in the load
 MEASURED_FOR = 0.5    # seconds of work between two looks at the rate
 
 
@@ -80,11 +81,16 @@ class Counts:
 
 
 class EngineThread:
-    """Owns a session; answers are handed to `deliver` once a step, in the thread."""
+    """Owns a session; answers are handed to `deliver` once a step, in the thread.
+
+    Args:
+        knee: load in slots from which budgets are lowered, and at which they are at their floor.
+    """
 
     def __init__(self, session: Session, budgets: Budgets,
                  deliver: Callable[[list[tuple[Ticket, Outcome | Exception]]], None],
-                 died: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+                 died: Callable[[str], None], knee: tuple[float, float],
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self.session, self.counts = session, Counts(depths=[0] * budgets.depth)
         self._budgets, self._deliver, self._died, self._clock = budgets, deliver, died, clock
         self._inbox: SimpleQueue[Ticket | None] = SimpleQueue()
@@ -92,6 +98,7 @@ class EngineThread:
         self._deadlines: list[tuple[float, int, Ticket]] = []    # a heap
         self._out: list[tuple[Ticket, Outcome | Exception]] = []
         self._timed = 0              # inputs with a deadline, so far
+        self._knee, self._load = knee, 0.0    # inputs here, smoothed over some steps: a burst alone is no load
         self._measured = (0, 0.0)    # released and seconds, since the last look at the rate
         self._thread = threading.Thread(target=self._run, name="frost-engine", daemon=True)
 
@@ -164,13 +171,12 @@ class EngineThread:
         self.counts.released += ticket.grant.limit
 
     def _feed(self) -> None:
-        """Hand the session as many inputs as it can stage; what they may spend depends on what waits."""
+        """Hand the session as many inputs as it can stage; what they may spend depends on the load of late."""
         if not self._backlog:
             return
         scheduler = self.session.scheduler
-        slots = scheduler.slots
-        pressure = (len(self._backlog) + len(self.session) - slots) / slots
-        while self._backlog and scheduler.waiting < slots:
+        pressure = (self._load / scheduler.slots - self._knee[0]) / (self._knee[1] - self._knee[0])
+        while self._backlog and scheduler.waiting < scheduler.slots:
             ticket = next(iter(self._backlog))
             self._leave_queue(ticket)
             ticket.grant = self._budgets.lowered(ticket.grant, pressure)
@@ -189,6 +195,7 @@ class EngineThread:
         """One step of the session, and its answers."""
         counts, began = self.counts, self._clock()
         counts.since = began
+        self._load += SMOOTH * (len(self._backlog) + len(self.session) - self._load)
         results = self.session.advance()
         took = self._clock() - began
         counts.since = None

@@ -55,8 +55,9 @@ def _fold_kernels(module: nn.Module) -> None:
 
 
 def _plain(part: StandardConv2d) -> nn.Conv2d:
-    conv = nn.Conv2d(part.in_channels, part.out_channels, part.kernel_size, part.stride, part.padding, part.dilation,
-                     part.groups, bias=False, device=part.weight.device, dtype=part.weight.dtype)
+    conv = nn.Conv2d(part.in_channels, part.out_channels, 1, bias=False)
+    conv.kernel_size, conv.stride, conv.padding = part.kernel_size, part.stride, part.padding
+    conv.dilation, conv.groups = part.dilation, part.groups
     conv.weight = nn.Parameter(part.standard_weight().detach().clone(), requires_grad=False)
     return conv.eval()
 

@@ -33,8 +33,8 @@ class OnnxRuntime(Backend):
             raise ValueError("backend 'onnxruntime' computes in float32 on the CPU here; use 'eager' or 'compile' for "
                              "bf16 or a GPU.")
         if step.model.signature is None:
-            raise ValueError("backend 'onnxruntime' makes its graphs for one kind of input, and the model does not know "
-                             "what one looks like; pass Engine(…, example=input).")
+            raise ValueError("backend 'onnxruntime' makes its graphs for one kind of input, and the model does not "
+                             "know what one looks like; pass Engine(…, example=input).")
         graphs = export_graphs(step, step.model.signature)
         self._layout = graphs.layout
         self._begin, self._step = (open_session(onnxruntime, graph) for graph in (graphs.begin, graphs.step))

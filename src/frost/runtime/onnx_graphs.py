@@ -8,7 +8,6 @@ A loop inside a graph is slow or refused by most runtimes; a step that carries n
 
 from __future__ import annotations
 
-import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -72,9 +71,9 @@ def export_graphs(step: Step, signature: Signature) -> Graphs:
 
         held = (*state.tensors(), *first.memory)
         return Graphs(
-            _exported(begin, (*leaves(inputs), table), (*layout.inputs, "table"),
+            exported(begin, (*leaves(inputs), table), (*layout.inputs, "table"),
                       (*layout.state, *layout.memory, *ANSWERS)),
-            _exported(one_more, (*(part.contiguous() for part in held), steps, table),
+            exported(one_more, (*(part.contiguous() for part in held), steps, table),
                       (*layout.state, *layout.memory, "steps", "table"),
                       (*(f"next.{name}" for name in layout.moving), *ANSWERS)), layout)
 
@@ -121,8 +120,9 @@ class _Module(nn.Module):
         return self._function(*given)
 
 
-def _exported(function: Callable[..., tuple[Tensor, ...]], given: tuple[Tensor, ...], names: Sequence[str],
-              outputs: Sequence[str]) -> bytes:
+def exported(function: Callable[..., tuple[Tensor, ...]], given: tuple[Tensor, ...], names: Sequence[str],
+             outputs: Sequence[str]) -> bytes:
+    """A function of tensors, a row an input each, as a graph whose batch is free."""
     try:
         import onnxscript  # noqa: F401 - what torch exports with
     except ImportError as error:
@@ -134,11 +134,11 @@ def _exported(function: Callable[..., tuple[Tensor, ...]], given: tuple[Tensor, 
                                         output_names=list(outputs), dynamo=True, verbose=False, optimize=True,
                                         dynamic_shapes=(tuple({0: rows} for _ in given),))
     except (*FAILURES, torch.onnx.OnnxExporterError) as error:
-        raise ValueError(f"this model cannot be exported: {_reason(error)}. Backend 'eager' runs it as it is.") from error
+        raise ValueError(f"this model cannot be exported: {_reason(error)}. Backend 'eager' runs it as it is."
+                         ) from error
     assert program is not None
-    stream = io.BytesIO()
-    program.save(stream)
-    return stream.getvalue()
+    graph: bytes = program.model_proto.SerializeToString()
+    return graph
 
 
 def _reason(error: BaseException) -> str:

@@ -93,13 +93,16 @@ class Rules:
 
     def values(self, reading: Reading, memory: Memory) -> tuple[Tensor, Memory]:
         """The signals, (b, s), and what to remember."""
-        values, kept, rest = [], [], list(memory)
+        values: list[Tensor] = []
+        kept: list[Tensor] = []
+        rest = list(memory)
         for signal, count in zip(self.signals, self._counts, strict=True):
             value, own = signal(reading, tuple(rest[:count]))
             values.append(value)
             kept += own
             rest = rest[count:]
-        together = torch.stack(values, dim=1) if values else reading.score_logit.new_zeros(reading.score_logit.shape[0], 0)
+        logit = reading.score_logit
+        together = torch.stack(values, dim=1) if values else logit.new_zeros(logit.shape[0], 0)
         return together.to(self.dtype), tuple(kept)
 
 

@@ -271,7 +271,8 @@ def _owned(stage: Live) -> Live:
     What a model gives may be a view that all rows share, or a tensor of the model's own.
     """
     def own(part: torch.Tensor) -> torch.Tensor:
-        return part.clone(memory_format=torch.contiguous_format) if part._is_view() or not part.is_contiguous() else part
+        is_own = part.is_contiguous() and not part._is_view()
+        return part if is_own else part.clone(memory_format=torch.contiguous_format)
 
     live = stage.mapped(own)
     context = {name: part.clone() for name, part in live.state.context.items()}

@@ -59,7 +59,7 @@ class Step:
         state = self.model.step(state)
         output, score_logit = self.model.read(state)
         reading = self._reading(steps, output, score_logit, state, before)
-        place = (steps - 1).clamp_max(self.rules.depth - 1)[:, None, None]    # a row that has stopped goes on for a while
+        place = (steps - 1).clamp_max(self.rules.depth - 1)[:, None, None]    # stopped rows go on
         return self._taken(state, reading, memory, table.gather(2, place.expand(-1, table.shape[1], -1))[:, :, 0])
 
     def _reading(self, steps: Tensor, output: Tensor, score_logit: Tensor, state: State, before: Tensor) -> Reading:

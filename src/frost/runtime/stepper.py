@@ -44,9 +44,9 @@ class Stepper:
         self.versions = versions_of(model)
         double = torch.float64 if dtype_of(model) == torch.float64 else torch.float32
         self.rules = Rules(model, rule, signals, double)
-        ours = folded(model)
-        ours.signature = ours.signature or signature
-        self.backend = make_backend(backend, Step(ours, self.rules, caches_first), precision)
+        self.folded = folded(model)
+        self.folded.signature = self.folded.signature or signature
+        self.backend = make_backend(backend, Step(self.folded, self.rules, caches_first), precision)
 
     # Whether a caller reads on inside torch.inference_mode or not must not matter: tensors made in the one cannot be
     # written to in the other.
