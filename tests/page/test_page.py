@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 import frost
+from frost.checkpoint import weights_hash
 from frost.cli import main
 from frost.data.images import load_image
 from frost.halting.calibration import Calibration
@@ -127,7 +128,7 @@ def test_a_problem_of_unknown_kind_gets_a_page(tmp_path):
     model = build(replace(TINY, backbone="grid"), seed=0)
     rank = torch.rand(120, 3)
     quality = (torch.rand(120, 3) > 0.5).float()
-    model.save(tmp_path / "run", Calibration.gather(rank, quality, weights_hash=frost.checkpoint.weights_hash(model)))
+    model.save(tmp_path / "run", Calibration.gather(rank, quality, weights_hash=weights_hash(model)))
     page = page_of(frost.load(tmp_path / "run"), "own")
     assert page.facts["view"] == "cells"
     assert len(page.examples) == 12
