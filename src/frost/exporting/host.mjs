@@ -134,7 +134,7 @@ export class Host {
     return new this.ort.Tensor("float32", data, [size, this.policy.signals.length, this.policy.depth]);
   }
 
-  async ran(session, given) {
+  ran(session, given) {
     return session.run(Object.fromEntries(session.inputNames.map((name) => [name, given[name]])));
   }
 
@@ -229,13 +229,9 @@ function shrunk(live, slots) {
 }
 
 /** A tensor whose numbers may be written to. */
-function copied(part) {
-  return { type: part.type, data: part.data.slice(), dims: part.dims };
-}
+const copied = ({ type, data, dims }) => ({ type, data: data.slice(), dims });
 
-function best(values) {
-  return values.reduce((top, value, place) => (value > values[top] ? place : top), 0);
-}
+const best = (values) => values.reduce((top, value, place) => (value > values[top] ? place : top), 0);
 
 async function runtime() {
   for (const name of ["onnxruntime-node", "onnxruntime-web"]) {
