@@ -76,6 +76,8 @@ _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "cluster":    # many machines: imported when it is asked for, and not before
+        return import_module("frost.cluster")
     if name not in _HOMES:
         raise AttributeError(f"module 'frost' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from frost.checkpoint import Run, load, weights_hash
+from frost.commands import on_ray
 from frost.commands.common import RUN_HELP, Reply, add_device, check_between
 from frost.data.catalogue import PROBLEMS
 from frost.data.filelist import Failure, asked_files, count_files
@@ -48,10 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the same, losing at most P points with 95 %% confidence")
     budget.add_argument("--depth", type=int, metavar="T", help="stop every image after T steps (default: full depth)")
     parser.add_argument("--batch", type=int, default=64, metavar="B", help="images at a time (default: %(default)s)")
+    on_ray.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> Reply:
     """Classify the files."""
+    if options.ray is not None:
+        return on_ray.run(options)
+    if options.actors is not None or options.block is not None:
+        raise ValueError("--actors and --block belong to --ray.")
     budget = Budget(options.quantile, options.mean_depth, options.accuracy_loss, options.depth)
     result = predict(options.run, options.files, budget, batch=options.batch, out=options.out, listed=options.listed)
     return Reply(as_json(result), text(result), 1 if result.failed or result.failed_before else 0)

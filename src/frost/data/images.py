@@ -39,10 +39,21 @@ def image_array(source: Path | bytes, size: int, channels: int = 3,
     """
     with _opened(source, most_pixels) as (image, name):
         try:
-            upright = ImageOps.exif_transpose(image)
-            square = ImageOps.fit(_plain(upright, channels), (size, size), Image.Resampling.BICUBIC)
+            return _square(ImageOps.exif_transpose(image), size, channels)
         except Exception as error:   # decoders raise nearly anything
             raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
+
+
+def image_of_pixels(pixels: NDArray[np.uint8], size: int, channels: int = 3) -> Tensor:
+    """The same for pixels that have been decoded: (height, width) or (height, width, channels)."""
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3, 4)) or not pixels.size:
+        raise ValueError(f"pixels must be (height, width) or (height, width, 1, 3 or 4), got {pixels.shape}.")
+    image = Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+    return torch.from_numpy(_square(image, size, channels))
+
+
+def _square(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
+    square = ImageOps.fit(_plain(image, channels), (size, size), Image.Resampling.BICUBIC)
     return np.ascontiguousarray(np.array(square).reshape(size, size, channels).transpose(2, 0, 1))
 
 

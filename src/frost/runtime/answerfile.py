@@ -46,7 +46,7 @@ class AnswerFile:
         lock(self._stream.fileno(), f"another process is writing to {self.path}; wait for it, or choose another --out.")
         beside = self.path.with_name(f"{self.path.name}.origin.json")
         if self.path.stat().st_size:
-            _check_same(self.path, beside, origin)
+            check_same(self.path, beside, origin)
             _cut_torn_line(self.path)
         else:
             with explained(self.path):
@@ -105,7 +105,8 @@ class AnswerFile:
         self._stream.write(line.getvalue())
 
 
-def _check_same(path: Path, beside: Path, origin: dict[str, Any]) -> None:
+def check_same(path: Path, beside: Path, origin: dict[str, Any]) -> None:
+    """Refuse answers at `path` that were made with anything else, as the file beside them says."""
     if not beside.is_file():
         raise ValueError(f"{path} exists and is no file of answers ({beside.name} is not beside it); choose another "
                          "--out.")
