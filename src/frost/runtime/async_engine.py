@@ -25,8 +25,8 @@ from frost.runtime.engine_thread import Counts, EngineThread, Outcome, Ticket
 from frost.runtime.scheduler import QueueFull
 
 BATCHES = 4         # full batches that may wait, unless it is said
-# Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input makes
-# the steps of all longer; at one shape the first slots cost nothing.
+# Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input
+# makes the steps of all longer; at one shape the first slots cost nothing.
 LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
 STALLED = 30.0      # seconds in one step after which an engine counts as hanging
 FULL_DEPTH = Budget()
