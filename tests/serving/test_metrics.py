@@ -37,23 +37,23 @@ def test_depths_are_a_histogram_up_to_full_depth(server):
     found = samples(server)
     buckets = {name[1][1]: value for name, value in found.items() if name[0] == "frost_depth_bucket"}
     assert list(buckets) == ["1", "2", "3", "4", "5", "6", "7", "8", "+Inf"]
-    assert [buckets[edge] for edge in ("1", "2", "3", "7", "8", "+Inf")] == [2, 4, 6, 6, 7, 7]    # one was the first
-    assert found["frost_depth_sum", ("run", "digits")] == 2 * (1 + 2 + 3) + 8
+    assert [buckets[edge] for edge in ("1", "2", "3", "7", "8", "+Inf")] == [2, 4, 6, 6, 6, 6]
+    assert found["frost_depth_sum", ("run", "digits")] == 2 * (1 + 2 + 3)
 
 
 def test_engines_say_how_they_are(server):
     found = {name[0]: value for name, value in samples(server).items() if ("run", "digits") in name}
     assert (found["frost_ready"], found["frost_slots"], found["frost_slots_occupied"]) == (1, 8, 0)
     assert (found["frost_queue_steps"], found["frost_queue_inputs"]) == (0, 0)
-    assert found["frost_answers_total"] == 7
+    assert found["frost_answers_total"] == 6
     assert 0 < found["frost_efficiency"] <= 1
-    assert found["frost_step_seconds_count"] == found["frost_engine_steps_total"] > 6
+    assert found["frost_step_seconds_count"] == found["frost_engine_steps_total"] >= 6
 
 
 def test_the_live_view_has_plain_numbers(server):
     stats = server.get("/stats").json()["runs"]["digits"]
-    assert stats["depths"] == [2, 2, 2, 0, 0, 0, 0, 1]
-    assert stats["mean_depth"] == pytest.approx(20 / 7)
+    assert stats["depths"] == [2, 2, 2, 0, 0, 0, 0, 0]
+    assert stats["mean_depth"] == 2
     assert (stats["state"], stats["drift"], stats["budget"]) == ("running", None, "full depth")
 
 

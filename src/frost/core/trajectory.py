@@ -115,6 +115,7 @@ class IterativeModel(nn.Module, ABC):
     zoo_config: Any = None              # what describes a model of the zoo; None for any other
     calibration: Any = None             # the last one made for this model, kept with it by `save`
     batch_invariance: Any = None        # True for the zoo's blocks, else what `frost.check_batch_invariance` found
+    invariance_by_backend: Mapping[str, Any] = MappingProxyType({})    # the same of compiled and exported steps
 
     def judged_by(self, quality: Judge | None) -> Task:
         """The model's task with a quality of the user's: the one given, else that of `fit`, else its own."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Self
 
+from frost.core.inputs import Signature
 from frost.core.precision import Device
 from frost.core.trajectory import IterativeModel
 from frost.halting.budget import Budget
@@ -22,6 +23,7 @@ from frost.runtime.backend import BackendName
 from frost.runtime.budgets import Budgets, Grant, UnderLoad
 from frost.runtime.engine import Engine
 from frost.runtime.engine_thread import Counts, EngineThread, Outcome, Ticket
+from frost.runtime.ladder import Ladder
 from frost.runtime.scheduler import QueueFull
 
 BATCHES = 4         # full batches that may wait, unless it is said
@@ -80,6 +82,7 @@ class AsyncEngine:
         if self.max_queue < model.depth:
             raise ValueError(f"max_queue is in steps and must hold one input at full depth, {model.depth}; got "
                              f"{max_queue}.")
+        self._shapes = Ladder(slots, is_strict=not ladder)
         self._clock, self._knee = clock, LADDER_KNEE if ladder else STRICT_KNEE
         self._thread: EngineThread | None = None
         self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
@@ -96,6 +99,14 @@ class AsyncEngine:
         if error is None:
             await self.drain()
         await self.close()
+
+    def warm_up(self, signature: Signature) -> tuple[int, ...]:
+        """Compute once at every shape, before the start: no request waits for what is compiled at its first use.
+
+        The shape of an output comes back.
+        """
+        shapes = {tuple(self.engine.predict(signature.zeros(rows)).outputs.shape[1:]) for rows in self._shapes.rungs}
+        return shapes.pop()
 
     def start(self) -> None:
         """Begin, in the running event loop."""

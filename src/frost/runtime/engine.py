@@ -108,11 +108,13 @@ class Engine:
         """What holds of an answer, whatever else is in the batch."""
         if self.executor != "refill" or (len(self._ladder.rungs) > 1 and not self._stepper.backend.ignores_shape):
             return "agree to 1e-5 in any batch, since the shape of the batch changes"
-        known = self.model.batch_invariance
+        known = self.model.batch_invariance if self.backend == "eager" else (
+            self.model.invariance_by_backend.get(self.backend))
         if known is None or (isinstance(known, Invariance) and (known.rows, known.threads) != (
                 self.slots, torch.get_num_threads())):
+            backend = "" if self.backend == "eager" else f", backend='{self.backend}'"
             return ("agree to 1e-5 in any batch; whether bit for bit, frost.check_batch_invariance(model, example, "
-                    f"slots={self.slots}) tells")
+                    f"slots={self.slots}{backend}) tells")
         if known:
             return "are the same bit for bit in any batch"
         if known.largest <= 1e-5:

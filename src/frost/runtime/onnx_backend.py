@@ -77,8 +77,11 @@ def open_session(onnxruntime: Any, graph: bytes | str) -> Any:
     """
     threads = torch.get_num_threads()
     if not _pool:
-        onnxruntime.set_global_thread_pool_sizes(threads, 1)
-        _pool.append(threads)
+        try:
+            onnxruntime.set_global_thread_pool_sizes(threads, 1)
+            _pool.append(threads)
+        except Exception:    # of no class of its own: somebody else has opened a session, whose pool stays as it is
+            _pool.append(0)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if threads == _pool[0]:

@@ -134,8 +134,7 @@ def exported(function: Callable[..., tuple[Tensor, ...]], given: tuple[Tensor, .
                                         output_names=list(outputs), dynamo=True, verbose=False, optimize=True,
                                         dynamic_shapes=(tuple({0: rows} for _ in given),))
     except (*FAILURES, torch.onnx.OnnxExporterError) as error:
-        raise ValueError(f"this model cannot be exported: {_reason(error)}. Backend 'eager' runs it as it is."
-                         ) from error
+        raise ValueError(f"this model cannot be exported: {_reason(error)}.") from error
     assert program is not None
     graph: bytes = program.model_proto.SerializeToString()
     return graph

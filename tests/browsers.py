@@ -8,7 +8,6 @@ import subprocess
 
 import pytest
 
-from frost.page.build import scripts
 
 
 def _needed(names: tuple[str, ...], what: str) -> str:
@@ -25,6 +24,8 @@ def node():
     program = _needed(("node",), "Node")
 
     def run(files, code, given):
+        from frost.page.build import scripts
+
         source = f"{scripts(*files)}\nconst given = JSON.parse(require('fs').readFileSync(0));\n{code}"
         done = subprocess.run([program, "-e", source], input=json.dumps(given), capture_output=True, text=True,
                               check=False, timeout=60)
