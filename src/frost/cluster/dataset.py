@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frost.checkpoint import Run, load
 from frost.cluster.identity import identity
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 BLOCKS = 4         # of rows that share an actor's slots; with one, slots would stay empty while its last rows finish
-RESTARTS = 16      # of an actor, and of a block; a poisonous input must not go round for ever
 FULL_DEPTH = Budget()
 
 
@@ -54,8 +53,11 @@ def task_of(opened: Run, run: Path | str, budget: Budget, slots: int, threads: i
 
 
 def answering(dataset: Dataset, task: Task, actors: int, rows: int) -> Dataset:
-    """The data set through actors; a block is a call, of which several share an actor's slots."""
-    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2 * BLOCKS)
-    options: dict[str, Any] = {"max_concurrency": BLOCKS, "max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    """The data set through actors; a block is a call, of which several share an actor's slots.
+
+    Ray starts an actor that has died anew, and sends it its blocks again, as often as that takes.
+    """
+    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2 * BLOCKS,
+                                                   max_concurrent_calls_per_actor=BLOCKS)
     return dataset.map_batches(Worker, fn_constructor_args=(task,), compute=compute, batch_size=rows,
-                               batch_format="pyarrow", zero_copy_batch=True, num_cpus=task.threads, **options)
+                               batch_format="pyarrow", zero_copy_batch=True, num_cpus=task.threads)

@@ -1,11 +1,12 @@
 """`frost predict --ray`: files answered by a cluster, written where the command runs, with a summary by actor.
 
-Blocks are so small that what is under way, and what is not written yet, stays below two rows in a hundred: so much is
-computed twice when the whole job is killed.
+Blocks are so small that what is under way and what is not written yet are less than two rows in a hundred together: so
+much is computed twice when the whole job is killed. A small job has blocks that fill the slots, all the same.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ from frost.halting.budget import Budget
 from frost.interrupt import Stopped, stop_requests
 from frost.report.progress import Report, progress
 
-UNDER_WAY = UNWRITTEN = 200    # a part of all rows: each 0.5 %
-LEAST, MOST = 8, 4096          # rows of a block
+UNDER_WAY, UNWRITTEN = 0.0125, 0.0025    # of all rows
+MOST = 4096                    # rows of a block
 LARGEST_PART = 1_000_000       # rows of a file
 
 
@@ -68,7 +69,7 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
     Args:
         address: HOST:PORT of a cluster's head, `auto`, or empty for a cluster of this machine alone.
         actors: None is one for each processor, or for each `threads` of them.
-        rows: of a block; None keeps what is under way below 0.5 % of all rows.
+        rows: of a block; None keeps what is under way at 1.25 % of all rows, if that fills the slots.
     """
     started = time.monotonic()
     needed()
@@ -81,17 +82,22 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
     count = len(asked.table)
     origin = {"run": str(run_path), "weights": task.identity.weights, "policy": str(policy_of(run, budget)),
               "batch": slots, "threads": threads, "rows": count, "files": asked.digest}
-    part = min(max(1, count // UNWRITTEN), LARGEST_PART)
+    part = min(math.ceil(count * UNWRITTEN), LARGEST_PART)
     with answer_folder(out, origin, count, part) as folder, joined(address) as ray, refused_plainly(ray):
         before, failed_before = int(folder.done.sum()), folder.failed
         pool = actors or max(1, cpus(ray) // threads)
         check_fits(ray, pool, threads)
         ledger = Ledger(started)
         if before < count:
-            size = rows or min(max(LEAST, count // (UNDER_WAY * pool * BLOCKS)), MOST)
-            _run(asked, folder, task, pool, size, ledger)
+            _run(asked, folder, task, pool, rows or block_rows(count, pool, slots), ledger)
         folder.flush()
     return ledger.summary(shown(run_path, run), run.model.depth, budget, before, failed_before, out)
+
+
+def block_rows(count: int, actors: int, slots: int) -> int:
+    """Rows of a block: small beside the job, but enough to fill an actor's slots, which is what small jobs get."""
+    fills = math.ceil(1.5 * slots / BLOCKS)
+    return min(max(int(count * UNDER_WAY) // (actors * BLOCKS), fills), MOST)
 
 
 def _run(asked: Listed, folder: AnswerFolder, task: Any, actors: int, rows: int, ledger: Ledger) -> None:

@@ -34,6 +34,8 @@ def joined(address: str) -> Iterator[Any]:
 
     A process that has joined already stays where it is.
     """
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")    # notices on standard error, of this process and others
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = needed()
     needed("ray.data")
     if ray.is_initialized():
@@ -41,7 +43,7 @@ def joined(address: str) -> Iterator[Any]:
         return
     if address and address != "auto":
         check_address(address)
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")    # a notice about GPUs that are not there
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
         ray.init(address=address or "local", include_dashboard=None if address else False, log_to_driver=False,
                  logging_level=logging.ERROR)

@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=int, default=1, metavar="N",
                        help="processors of an actor (default: %(default)s)")
     group.add_argument("--block", type=int, metavar="ROWS",
-                       help="rows that are lost, and computed again, when an actor dies (default: 0.5 %% of all, in "
-                       "the blocks under way together)")
+                       help="rows that are sent to an actor together; those under way when it dies are computed "
+                       "again (default: so that these are 1.25 %% of all)")
 
 
 def run(options: argparse.Namespace) -> Reply:
