@@ -13,7 +13,7 @@ round of each counts. Beside them stands what a user would run instead: Vanilla 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from torch import Tensor
 from frost import hub
 from frost.checkpoint import load, pretrained
 from frost.config import from_dict
-from frost.core.precision import Precision, device_of, resolve_device, resolve_precision, synchronize
+from frost.core.precision import Precision, device_of, resolve_device, resolve_precision
 from frost.core.trajectory import IterativeModel
 from frost.evaluation.budget import command_for
 from frost.evaluation.calibrating import cost_of
@@ -34,13 +34,13 @@ from frost.evaluation.clock import ClockPoint, clock_frontier
 from frost.evaluation.complexity import measure
 from frost.evaluation.depth_distribution import DEPTHS, in_shares, normal_depths
 from frost.evaluation.full_depth import Run, at_full_depth
+from frost.evaluation.timed_stream import Timed, timed
 from frost.evaluation.timing import NEVER, ExitTest, exit_test, full_rate, peak_flops
 from frost.halting.calibration import Calibration
 from frost.halting.cost import Cost
 from frost.report.progress import progress
 from frost.runtime.backend import BackendName
 from frost.runtime.engine import Engine, Executor
-from frost.runtime.stream import Request
 from frost.zoo.registry import Architecture, ModelConfig, build, named
 
 BASELINES: tuple[Architecture, ...] = ("vanilla", "recurrent", "basic-ssm")
@@ -104,16 +104,6 @@ class Bench(NamedTuple):
     threads: int
     seconds: float
     clock: list[ClockPoint]    # quality against images/s at the largest batch, for a run
-
-
-class Timed(NamedTuple):
-    """A stream that ran."""
-
-    seconds: float
-    until_empty: float     # seconds until nothing waited any more
-    done_then: float       # images' worth of work done by then
-    flops: float           # that ran, for the whole stream
-    latencies: NDArray[np.float64]
 
 
 def bench(name: Path | str, batches: Sequence[int] = (1, 8, 64, 256), precisions: Sequence[Precision] = ("float32",),
@@ -192,11 +182,11 @@ def _by_the_clock(model: IterativeModel, calibration: Calibration | None, config
         return []
     images = _images(config, batch, seed)
 
-    def timed(depths: NDArray[np.int64]) -> float:
+    def rate(depths: NDArray[np.int64]) -> float:
         engine = Engine(model, NEVER, "refill", batch, precision=precision)
-        return len(depths) / _timed(engine, images, depths, cost).seconds
+        return len(depths) / timed(engine, images, depths, cost).seconds
 
-    return clock_frontier(model, calibration, images, precision, rounds, _length(batch), seed, timed)
+    return clock_frontier(model, calibration, images, precision, rounds, _length(batch), seed, rate)
 
 
 def _subject(name: Path | str, mean_depth: float | None,
@@ -249,56 +239,29 @@ def _rows(subject: _Subject, full: dict[tuple[str, BackendName], Run], images: T
     rates = dict.fromkeys(full, 0.0)
     streams: dict[Candidate, Timed] = {}
     for number in range(rounds + 1):     # the first round warms up, on fewer images
-        lasts = min((timed.seconds for timed in streams.values()), default=0.0) if number else 0.0
+        lasts = min((stream.seconds for stream in streams.values()), default=0.0) if number else 0.0
         for key, run in full.items():
             rates[key] = max(rates[key] * (number > 1), full_rate(run, images, lasts))
         for candidate, engine in engines.items():
-            timed = _timed(engine, images, depths if number else depths[:2 * batch], subject.cost)
-            if number < 2 or timed.seconds < streams[candidate].seconds:
-                streams[candidate] = timed
+            stream = timed(engine, images, depths if number else depths[:2 * batch], subject.cost)
+            if number < 2 or stream.seconds < streams[candidate].seconds:
+                streams[candidate] = stream
     rows = []
     for (name, backend), rate in rates.items():
         model = subject.models[name]
         flops = float(measure(model).flops_full_depth_cached)
         rows.append(Row(name, "full", backend, batch, precision, batch, rate, 1.0, 1.0, 1.0, 1.0, flops,
                         rate * flops / subject.peak, float(model.depth), *[batch / rate] * 3))
-    for candidate, timed in streams.items():
+    for candidate, stream in streams.items():
         own = subject.cost if candidate.caches_first else Cost(subject.cost.once, subject.cost.step, subject.cost.step)
         ideal = subject.cost.at(subject.model.depth) / own.at(float(depths.mean()))
-        rate, base = count / timed.seconds, rates[subject.name, candidate.backend]
+        rate, base = count / stream.seconds, rates[subject.name, candidate.backend]
         rows.append(Row(subject.name, candidate.name, candidate.backend, batch, precision, count, rate, rate / base,
-                        ideal, timed.done_then / timed.until_empty / base / ideal, rate / base / ideal,
-                        timed.flops / count,
-                        timed.flops / timed.seconds / subject.peak, float(depths.mean()),
-                        *np.quantile(timed.latencies, [0.5, 0.95, 0.99]).tolist()))
+                        ideal, stream.done_then / stream.until_empty / base / ideal, rate / base / ideal,
+                        stream.flops / count,
+                        stream.flops / stream.seconds / subject.peak, float(depths.mean()),
+                        *np.quantile(stream.latencies, [0.5, 0.95, 0.99]).tolist()))
     return rows
-
-
-def _timed(engine: Engine, images: Tensor, depths: NDArray[np.int64], cost: Cost) -> Timed:
-    """Run a stream of images, each with its own depth, and watch the clock."""
-    count = len(depths)
-    read, answered = np.zeros(count), np.zeros(count)
-    cost = cost if engine.caches_first else Cost(cost.once, cost.step, cost.step)
-    need = cost.at(float(depths.mean()))
-    at_end: list[float] = []
-
-    def stream() -> Iterator[Request]:
-        for place, depth in enumerate(depths):
-            read[place] = time.perf_counter()
-            yield Request(images[place % len(images)], place, int(depth))
-        work = engine.work
-        at_end[:] = time.perf_counter(), ((work.begun_for - before.begun_for) * cost.at(1)
-                                          + (work.stepped_for - before.stepped_for) * cost.step)
-
-    before, started = engine.work, time.perf_counter()
-    for result in engine.run(stream(), order="finish"):
-        answered[result.key] = time.perf_counter()
-    synchronize(device_of(engine.model))
-    seconds = time.perf_counter() - started
-    flops = (engine.work.begun - before.begun) * cost.at(1) + (engine.work.stepped - before.stepped) * cost.step
-    if engine.executor != "refill" or at_end[0] - started < seconds / 4:    # read whole before it began
-        return Timed(seconds, seconds, count, flops, answered - read)
-    return Timed(seconds, at_end[0] - started, at_end[1] / need, flops, answered - read)
 
 
 def _starts_from_zero(model: IterativeModel) -> bool:
