@@ -208,3 +208,13 @@ def test_bytes_behind_an_array_are_refused(server):
     stream = io.BytesIO()
     np.save(stream, np.zeros((1, 8, 8), np.float32))
     assert server.post(stream.getvalue() + b"x", headers=NPY).status_code == 422
+
+
+def test_a_request_on_its_way_when_the_server_ends_hears_so():
+    with running("digits") as server, server.connect() as fresh, httpx.Client(base_url=server.url) as used:
+        assert used.get("/live").status_code == 200
+        server.service.ended()
+        time.sleep(0.05)
+        fresh.sendall(b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")
+        assert used.post("/predict").status_code == 503
+        assert b" 503 " in raw(fresh)

@@ -38,9 +38,10 @@ class FirstStep(Watch):
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
         self.drift: Drift | None = None    # as it was found last; None before the first look
-        self._begin_anew()
+        self.begin_anew()
 
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
+        """Forget what was seen, not what was found."""
         super().__init__(self._calibration, Rule(next(iter(self._calibration.signals)), (math.inf,)))
         self._seen, self._next = 0, LEAST
 
@@ -56,4 +57,4 @@ class FirstStep(Watch):
             lines = self.drifts()
             self.drift = Drift(lines[0].now, lines[0].distance, lines[0].limit) if lines else self.drift
         if self._seen >= TURN:
-            self._begin_anew()
+            self.begin_anew()

@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from frost.serving.asks import Refusal
 from frost.serving.limits import LIMITS, Limits
 
+LINGER = 0.3    # seconds that an idle connection stays open when the server ends
+
 
 class TimedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a stopwatch."""
@@ -55,6 +57,13 @@ class TimedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.get_write_buffer_size():
             self.loop.call_later(self.limits.answer_seconds, self._abort_if_not_taken)
+
+    def shutdown(self) -> None:
+        """The server ends: a request that is on its way hears so, instead of a connection that breaks."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.loop.call_later(LINGER, super().shutdown)
+        else:
+            super().shutdown()
 
     def _await_headers(self) -> None:
         self._header_bytes = 0

@@ -51,7 +51,7 @@ class ServedRun:
     watch: FirstStep | None
     names: list[str]                                # of the classes
     gives: Gives
-    shape: tuple[int, ...] = ()                     # of an output; known after the first answer
+    shape: tuple[int, ...] = ()                     # of an output; known once the engine is warm
     rates: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))    # answers in each of the last seconds
 
     @property

@@ -17,10 +17,10 @@ from collections.abc import Callable, Generator
 import uvicorn
 
 from frost.serving.app import App
-from frost.serving.protocol import timed
+from frost.serving.protocol import LINGER, timed
 from frost.serving.service import Service
 
-GRACE = 1.0    # seconds of the drain that are left for ending the engines
+GRACE = 2.0    # seconds of the drain that are left for what comes before and after it
 
 
 class Server(uvicorn.Server):
@@ -55,14 +55,22 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
 
     def end(self) -> None:
-        """Take no more requests, answer those that were taken, and leave."""
-        self.force_exit = self.should_exit
-        self.should_exit = self.service.is_draining = True
+        """Take no more requests, answer those that were taken, and leave; asked again, leave at once.
+
+        For a moment more, connections are accepted, so that those that had come are answered and not broken.
+        """
+        self.force_exit = self.should_exit = self.service.is_draining
+        self.service.is_draining = True
         self.service.log("ending")
+        self._loop.call_soon_threadsafe(self._loop.call_later, LINGER, self._leave)
+
+    def _leave(self) -> None:
+        self.should_exit = True
 
     def _died(self) -> None:
         """An engine has died: leave with an error, so that the process is started again."""

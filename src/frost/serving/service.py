@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from frost.core.inputs import row
 from frost.serving.asks import Refusal
 from frost.serving.limits import LIMITS, Limits
 from frost.serving.log import Log
@@ -15,7 +14,6 @@ from frost.serving.metrics import Metrics
 from frost.serving.served import ServedRun
 
 LAST_STEP = 0.5    # seconds that a step under way has to end when the process does
-WARM_UP = 60.0    # seconds that a first answer may take
 
 
 class Service:
@@ -87,13 +85,11 @@ class Service:
         task.add_done_callback(self._tasks.discard)
 
     async def _start(self, served: ServedRun) -> None:
-        """Start an engine; a first answer compiles and allocates what a request should not wait for."""
+        """Start an engine, warm."""
+        served.shape = await asyncio.to_thread(served.engine.warm_up, served.signature)
+        if served.watch is not None:
+            served.watch.begin_anew()    # what it was warmed with is no input
         served.engine.start()
-        try:
-            first = await asyncio.wait_for(served.engine.submit(row(served.signature.zeros(1), 0)), WARM_UP)
-            served.shape = () if first.output is None else tuple(first.output.shape)
-        except (ValueError, TimeoutError) as error:
-            self.log("no first answer", "warning", run=served.name, error=str(error))
 
     async def _retire(self, served: ServedRun) -> None:
         """Let a run that has been replaced answer what it has."""
