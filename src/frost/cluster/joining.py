@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 PATIENCE = 12.0    # seconds that an address has to answer
@@ -38,9 +38,18 @@ def joined(address: str) -> Iterator[Any]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = needed()
     needed("ray.data")
-    if ray.is_initialized():
-        yield ray
-        return
+    with redirect_stdout(sys.stderr):    # where Ray prints what it has to say; results have the output for themselves
+        if ray.is_initialized():
+            yield ray
+            return
+        _start(ray, address)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _start(ray: Any, address: str) -> None:
     if address and address != "auto":
         check_address(address)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -51,10 +60,6 @@ def joined(address: str) -> Iterator[Any]:
         first = str(error).splitlines()[0]
         raise ValueError(f"no Ray cluster was found at '{address}' ({first}); start one with ray start --head, or "
                          "leave the address away.") from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
 
 
 def check_address(address: str) -> None:
