@@ -30,6 +30,7 @@ from PIL import Image
 
 RUN, BUDGET, DEPTH = "cifar100-cpu", ("--mean-depth", "2.1"), 2.1
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "RAY_DEDUP_LOGS": "0"}
+ONE_ACTOR = ("--actors", "1", "--threads", "2")
 PATIENCE = 240.0     # seconds for anything
 
 
@@ -89,6 +90,7 @@ class Job:
         until = time.monotonic() + PATIENCE
         while self.written < rows:
             if self.process.poll() is not None or time.monotonic() > until:
+                self.process.kill()
                 raise RuntimeError(f"the job ended or hung before {rows} rows: {self.process.communicate()[1][-800:]}")
             time.sleep(0.02)
 
@@ -249,9 +251,9 @@ def rates(folder: Path, count: int, tries: int) -> tuple[list[float], list[float
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     for number in range(tries):
         for found, words in ((theirs, ("--out", str(folder / f"{number}.csv"))),
-                             (ours, ("--out", str(folder / f"out-{number}"), "--ray", "--actors", "1", "--threads", "2"))):
-            done = subprocess.run([sys.executable, "-m", "frost", "predict", RUN, *BUDGET, "--list", str(listed), *words,
-                                   "--json"], check=True, capture_output=True, text=True, env=environment)
+                             (ours, ("--out", str(folder / f"out-{number}"), "--ray", *ONE_ACTOR))):
+            done = subprocess.run([sys.executable, "-m", "frost", "predict", RUN, *BUDGET, "--list", str(listed),
+                                   *words, "--json"], check=True, capture_output=True, text=True, env=environment)
             summary = json.loads(done.stdout)
             found.append(count / summary["seconds"])
     return ours, theirs
@@ -299,7 +301,8 @@ def _campaign_rate(count: int, times: int, seed: int) -> int:
     with tempfile.TemporaryDirectory() as name:
         ours, theirs = rates(Path(name), count, times)
     ratio = statistics.median(ours) / statistics.median(theirs)
-    print(f"rate: {statistics.median(ours):.0f} images/s by Ray, {statistics.median(theirs):.0f} by one process: {ratio:.2f}")
+    print(f"rate: {statistics.median(ours):.0f} images/s by Ray, {statistics.median(theirs):.0f} by one process: "
+          f"{ratio:.2f}")
     record("R03", {"n": times, "images": count, "ray": [round(rate) for rate in ours],
                    "one process": [round(rate) for rate in theirs], "ratio": round(ratio, 3),
                    "failures": int(ratio < 0.8)})

@@ -1,7 +1,5 @@
 """Answers from a cluster of several machines, simulated on this one, that loses what a cluster can lose."""
 
-import json
-import sys
 
 import pytest
 

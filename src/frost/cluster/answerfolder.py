@@ -116,8 +116,8 @@ def facts_of(file: Path) -> Facts:
         rows, failed = json.loads(stored[FACTS])
         return Facts([(int(start), int(stop)) for start, stop in rows], int(failed))
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{file} is damaged or no file of answers ({type(error).__name__}: {error}); remove it, and its "
-                         "rows are computed again.") from None
+        raise ValueError(f"{file} is damaged or no file of answers ({type(error).__name__}: {error}); remove it, and "
+                         "its rows are computed again.") from None
 
 
 def ranges(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:

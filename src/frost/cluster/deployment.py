@@ -68,8 +68,8 @@ def deployment(run: Path | str, *, name: str = "frost", slots: int = 64, threads
 class Replica:
     """One process of a deployment."""
 
-    async def __init__(self, task: Task, name: str, options: Any, keys: frozenset[bytes]) -> None:
-        import torch
+    async def __init__(self, task: Task, name: str, options: Any, keys: frozenset[bytes]) -> None:  # type: ignore[misc]
+        import torch  # Ray awaits the constructor, so that a replica is there when it has answered once
 
         from frost.serving.app import App
         from frost.serving.served import serve_model

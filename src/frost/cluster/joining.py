@@ -75,7 +75,8 @@ def check_address(address: str) -> None:
     if found[1]:
         return    # Ray's client has a limit of its own
     try:
-        probe = subprocess.run([sys.executable, "-c", PROBE, address], capture_output=True, timeout=PATIENCE, check=False)
+        probe = subprocess.run([sys.executable, "-c", PROBE, address], capture_output=True, timeout=PATIENCE,
+                               check=False)
         answers = probe.returncode == 0
     except subprocess.TimeoutExpired:
         answers = False

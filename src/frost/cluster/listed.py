@@ -23,9 +23,12 @@ INPUTS = ("image", "input", "inputs", "array")
 
 
 class Listed(NamedTuple):
-    """All rows of a job as one Arrow table: `file`, `image`, and for Parquet files `source`, `column`, `group`, `place`."""
+    """All rows of a job.
 
-    table: Any
+    The table has `file` and `image`, and for Parquet files `source`, `column`, `group` and `place`.
+    """
+
+    table: Any        # of Arrow
     digest: str       # of the rows' keys, in order
 
     def blocks(self, left: NDArray[np.int64], rows: int) -> list[Any]:
@@ -77,7 +80,7 @@ def _of_names(names: Iterable[str]) -> Iterator[Any]:
         try:
             files = pa.array(chunk, pa.string())
         except UnicodeEncodeError as error:
-            raise ValueError(f"{ascii(error.object)} is no name in UTF-8, which Parquet needs; rename it.") from None
+            raise ValueError(f"{error.object!a} is no name in UTF-8, which Parquet needs; rename it.") from None
         yield pa.table({"file": files, "image": files})
 
 

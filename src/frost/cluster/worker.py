@@ -57,9 +57,8 @@ class Worker:
         torch.set_num_threads(task.threads)
         run = load(task.run, device="auto")
         check_same(identity(run), task.identity, task.run)
-        config = run.config.get("model")
-        reads_images = isinstance(config, dict) and run.config.get("data") not in PROBLEMS
-        self.image = from_dict(ModelConfig, config, "model") if reads_images else None
+        reads_images = run.config.get("data") not in PROBLEMS
+        self.image = from_dict(ModelConfig, run.config["model"], "model") if reads_images else None
         self.task, self.has_classes = task, run.model.task.gives == "classes" and reads_images
         names = run.config.get("classes")
         self.names = [str(name) for name in names] if isinstance(names, list) else []

@@ -25,13 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="processors of an actor (default: %(default)s)")
     group.add_argument("--block", type=int, metavar="ROWS",
                        help="rows that are sent to an actor together; those under way when it dies are computed "
-                       "again (default: so that these are 1.25 %% of all)")
+                       "again (default: so that these are 1 %% of all)")
 
 
 def run(options: argparse.Namespace) -> Reply:
     """Answer the files on a cluster."""
     if options.listed is None or options.out is None or options.files:
-        raise ValueError("with --ray, name what to answer with --list FILE, FOLDER or PARQUET, and a folder with --out.")
+        raise ValueError("with --ray, name what to answer by --list FILE, FOLDER or PARQUET, and a folder by --out.")
     for option, number in (("--actors", options.actors), ("--threads", options.threads), ("--block", options.block)):
         if number is not None:
             check_between(option, number, 1, LARGEST_BATCH)
