@@ -1,15 +1,17 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`. Each makes its virtual environment first.
 PYTHON ?= python3
 VENV := .venv
+CLUSTER := .venv-cluster
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports tests campaigns docs clean
+.PHONY: help demo test lint types imports tests test-cluster campaigns docs clean
 
 help:
 	@echo "make demo       train, calibrate and stop adaptively on sums of 64 bits; three minutes with set-up (runs/demo)"
 	@echo "make test       every check: lint, types, imports, tests; each is a target of its own"
+	@echo "make test-cluster  the hub and Ray, several machines simulated: two gigabytes, then three minutes (.venv-cluster)"
 	@echo "make campaigns  the long checks: kills, crashes, signals, hostile files, batch invariance; under an hour"
 	@echo "make docs       the documents as a site, in site/ (open site/index.html)"
 	@echo "make clean      remove the virtual environment and caches"
@@ -29,6 +31,14 @@ $(VENV)/.test: $(VENV)/.base
 $(VENV)/.docs: $(VENV)/.base
 	@echo "frost: installing what the documents need (under a minute, once)"
 	@$(PIP) -e ".[docs]"
+	@touch $@
+
+# Ray is too large for everybody: its checks have an environment of their own.
+$(CLUSTER)/.cluster: pyproject.toml constraints.txt
+	@echo "frost: making $(CLUSTER) for what needs the hub and Ray (a few minutes, once)"
+	@$(PYTHON) -m venv $(CLUSTER)
+	@$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e ".[test-minimum,cluster,hub,serve]"
 	@touch $@
 
 demo: $(VENV)/.base
@@ -51,6 +61,10 @@ imports: $(VENV)/.test
 tests: $(VENV)/.test
 	@echo "frost: tests"
 	@$(BIN)/python -m pytest -q -n 2
+
+test-cluster: $(CLUSTER)/.cluster
+	@echo "frost: the hub and Ray"
+	@FROST_REQUIRE_CLUSTER=1 OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -q tests/cluster
 
 campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/flip_signs.py
@@ -76,4 +90,4 @@ docs: $(VENV)/.docs
 	@echo "frost: open site/index.html; with search: $(PYTHON) -m http.server -d site"
 
 clean:
-	rm -rf site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site $(VENV) $(CLUSTER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

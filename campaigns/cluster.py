@@ -91,7 +91,8 @@ class Job:
         while self.written < rows:
             if self.process.poll() is not None or time.monotonic() > until:
                 self.process.kill()
-                raise RuntimeError(f"the job ended or hung before {rows} rows: {self.process.communicate()[1][-800:]}")
+                complaint = self.process.communicate()[1]
+                raise RuntimeError(f"the job ended or hung before {rows} rows: {complaint[-800:]}")
             time.sleep(0.02)
 
     def end(self) -> dict[str, Any]:
@@ -103,12 +104,8 @@ class Job:
         return found
 
 
-def drive(address: str, counts: str, words: list[str]) -> int:
-    """In a job's process: join the cluster with workers that count, then be `frost`."""
-    import ray
-
-    from frost import cli
-
+def counting(counts: str) -> Callable[[], None]:
+    """What a worker does first: have each answer leave a byte in a file of its own."""
     def count() -> None:
         import os
 
@@ -121,15 +118,23 @@ def drive(address: str, counts: str, words: list[str]) -> int:
             os.write(mark, b".")
             return found
         Worker._answer = counted
+    return count
 
-    ray.init(address=address, log_to_driver=False, runtime_env={"worker_process_setup_hook": count})
+
+def drive(address: str, counts: str, words: list[str]) -> int:
+    """In a job's process: join the cluster with workers that count, then be `frost`."""
+    import ray
+
+    from frost import cli
+
+    ray.init(address=address, log_to_driver=False, runtime_env={"worker_process_setup_hook": counting(counts)})
     return cli.main(words)
 
 
 def alone(listed: Path, slots: int, out: Path) -> dict[str, tuple[str, ...]]:
     """The answers of one process, by file."""
-    subprocess.run([sys.executable, "-m", "frost", "predict", RUN, *BUDGET, "--batch", str(slots), "--list", str(listed),
-                    "--out", str(out)], check=True, capture_output=True, env={**os.environ, **ONE_THREAD})
+    subprocess.run([sys.executable, "-m", "frost", "predict", RUN, *BUDGET, "--batch", str(slots), "--list",
+                    str(listed), "--out", str(out)], check=True, capture_output=True, env={**os.environ, **ONE_THREAD})
     with out.open() as stream:
         return {row["file"]: (row["label"], row["class"], row["confidence"], row["depth"], row["score"])
                 for row in csv.DictReader(stream)}
@@ -222,24 +227,13 @@ def drive_control(address: str, counts: str, listed: str, kept: str) -> int:
 
     import frost
 
-    def count() -> None:
-        import os
-
-        from frost.cluster.worker import Worker
-        real, mark = Worker._answer, os.open(f"{counts}/{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-        async def counted(self: Any, value: Any) -> Any:
-            found = await real(self, value)
-            os.write(mark, b".")
-            return found
-        Worker._answer = counted
-
-    ray.init(address=address, log_to_driver=False, runtime_env={"worker_process_setup_hook": count})
+    ray.init(address=address, log_to_driver=False, runtime_env={"worker_process_setup_hook": counting(counts)})
     context = ray.data.DataContext.get_current()
     context.checkpoint_config = CheckpointConfig("file", f"{kept}/checkpoint")
     names = Path(listed).read_text().splitlines()
     dataset = ray.data.from_items([{"file": name, "image": name} for name in names], override_num_blocks=2)
-    answers = frost.cluster.predict(dataset, RUN, mean_depth=DEPTH, rows=len(names) // 2, actors=2)
+    # one actor, for the other processor reads
+    answers = frost.cluster.predict(dataset, RUN, mean_depth=DEPTH, rows=len(names) // 2)
     answers.write_parquet(f"{kept}/answers")
     return 0
 

@@ -1,5 +1,8 @@
 """Answers from a cluster of several machines, simulated on this one, that loses what a cluster can lose."""
 
+import json
+import subprocess
+import sys
 
 import pytest
 
@@ -7,7 +10,9 @@ from cluster_extras import needs
 
 needs("ray", "cluster")
 
-import cluster as campaign  # noqa: E402 - needs ray
+import cluster_serving as campaign_serving  # noqa: E402
+
+import cluster as campaign  # noqa: E402 - after Ray is known to be there
 
 pytestmark = pytest.mark.slow
 COUNT, SLOTS = 2_000, 32
@@ -42,3 +47,12 @@ def test_a_job_killed_whole_goes_on_where_it_was(machines, listed, expected, tmp
     wrong, twice = campaign.losing_the_job(machines, listed, expected, SLOTS, tmp_path)
     assert wrong == ""
     assert twice <= 0.1    # blocks that fill the slots are large beside a job as small as this
+
+
+def test_a_service_loses_no_request_when_replicas_go():
+    done = subprocess.run([sys.executable, campaign_serving.__file__, "--seconds", "4"], capture_output=True, text=True,
+                          timeout=110, check=False)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1500:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found["one taken away"]) == {"200"}
+    assert found["full"]["429"] >= 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 BLOCKS = 4         # of rows that share an actor's slots; with one, slots would stay empty while its last rows finish
+SENT = BLOCKS + 1   # blocks of an actor: one waits, so that no slot does
 FULL_DEPTH = Budget()
 
 
@@ -32,6 +33,7 @@ def predict(dataset: Dataset, run: Path | str, *, column: str = "image", key: st
         column: with file names, image files as bytes, pixels (height, width, channels), or arrays as the model takes.
         key: a column that is handed on.
         slots: rows that run together in an actor.
+        actors: processes; leave processors for reading the data set, or Ray waits for them for ever.
         threads: of PyTorch, and processors that Ray keeps for an actor.
         rows: in a block, which is what is lost and done again when a machine dies.
     """
@@ -57,7 +59,7 @@ def answering(dataset: Dataset, task: Task, actors: int, rows: int) -> Dataset:
 
     Ray starts an actor that has died anew, and sends it its blocks again, as often as that takes.
     """
-    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2 * BLOCKS,
+    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=SENT,
                                                    max_concurrent_calls_per_actor=BLOCKS)
     return dataset.map_batches(Worker, fn_constructor_args=(task,), compute=compute, batch_size=rows,
                                batch_format="pyarrow", zero_copy_batch=True, num_cpus=task.threads)

@@ -18,7 +18,7 @@ import numpy as np
 
 from frost.checkpoint import load
 from frost.cluster.answerfolder import AnswerFolder, answer_folder
-from frost.cluster.dataset import BLOCKS, answering, task_of
+from frost.cluster.dataset import BLOCKS, SENT, answering, task_of
 from frost.cluster.joining import cpus, joined, needed
 from frost.cluster.listed import Listed, listed_rows
 from frost.cluster.rows import TRACE
@@ -28,7 +28,7 @@ from frost.halting.budget import Budget
 from frost.interrupt import Stopped, stop_requests
 from frost.report.progress import Report, progress
 
-UNDER_WAY, UNWRITTEN = 0.01, 0.0025    # of all rows
+UNDER_WAY, UNWRITTEN = 0.0125, 0.0025    # of all rows
 MOST = 4096                    # rows of a block
 LARGEST_PART = 1_000_000       # rows of a file
 
@@ -69,7 +69,7 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
     Args:
         address: HOST:PORT of a cluster's head, `auto`, or empty for a cluster of this machine alone.
         actors: None is one for each processor, or for each `threads` of them.
-        rows: of a block; None keeps what is under way at 1 % of all rows, if that fills the slots.
+        rows: of a block; None keeps what is under way at 1.25 % of all rows, if that fills the slots.
     """
     started = time.monotonic()
     needed()
@@ -97,7 +97,7 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
 def block_rows(count: int, actors: int, slots: int) -> int:
     """Rows of a block: small beside the job, but enough to fill an actor's slots, which is what small jobs get."""
     fills = math.ceil(1.5 * slots / BLOCKS)
-    return min(max(int(count * UNDER_WAY) // (actors * BLOCKS), fills), MOST)
+    return min(max(int(count * UNDER_WAY) // (actors * SENT), fills), MOST)
 
 
 def _run(asked: Listed, folder: AnswerFolder, task: Any, actors: int, rows: int, ledger: Ledger) -> None:

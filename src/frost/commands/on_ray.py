@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="processors of an actor (default: %(default)s)")
     group.add_argument("--block", type=int, metavar="ROWS",
                        help="rows that are sent to an actor together; those under way when it dies are computed "
-                       "again (default: so that these are 1 %% of all)")
+                       "again (default: so that these are 1.25 %% of all)")
 
 
 def run(options: argparse.Namespace) -> Reply:
