@@ -10,6 +10,7 @@ from torch import nn
 
 import frost
 from frost.halting.stopping import AtDepth, Rule
+from frost.rowwise import row_sum
 from frost.runtime.engine import Engine
 from frost.runtime.fastest import fastest_backend, remember_fastest
 from frost.runtime.folded import folded
@@ -152,6 +153,26 @@ def test_the_rungs_of_a_ladder():
     assert Ladder(13, is_strict=False).rungs == (1, 2, 4, 8, 13)
     assert Ladder(64, is_strict=True).rungs == (64,)
     assert [Ladder(13, is_strict=False).fit(rows) for rows in (1, 3, 8, 9, 13)] == [1, 4, 8, 13, 13]
+
+
+@pytest.mark.parametrize("width", [10, 99])
+def test_an_exported_sum_of_a_row_does_not_round_by_where_the_row_lies(width):
+    import onnxruntime
+
+    from frost.runtime.onnx_backend import open_session
+    from frost.runtime.onnx_graphs import exported
+
+    graphs = [exported(lambda rows, add=add: (add(rows),), (torch.rand(3, width),), ["rows"], ["sum"])
+              for add in (row_sum, lambda rows: rows.sum(dim=-1))]
+    sessions = [open_session(onnxruntime, graph) for graph in graphs]
+    differ = [0, 0]
+    for place in range(16):
+        memory = torch.randn(16 * width + 16)[place:][:16 * width].view(16, width)
+        memory[:] = torch.randn(width)    # the same row everywhere
+        for number, session in enumerate(sessions):
+            differ[number] += len(set(session.run(None, {"rows": memory.numpy()})[0].tolist())) - 1
+    assert differ[0] == 0
+    assert differ[1] > 0    # the control: ONNX Runtime's own sum
 
 
 def test_thresholds_are_compared_as_in_double_precision():
