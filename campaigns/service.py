@@ -1,0 +1,51 @@
+"""`frost serve` under attack, under load and at its end: F19–F24, F26–F28, and what it promises of bits and budgets.
+
+    python campaigns/service.py [--only F22 …] [--share 0.1] [--seed 0] [--data DIR]     # `make campaigns`
+
+Real servers as processes of their own, on 127.0.0.1. Each campaign has a control that must fail. `budgets` needs the
+CIFAR-100 test images (`--data`, the folder that holds cifar-100-python) and is left out without them. The whole takes
+about twenty-five minutes; shares below 1 write no figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import service_load
+from hostile_data import record
+
+Campaign = Callable[[Path, float, int], dict[str, Any]]
+CAMPAIGNS: dict[str, Campaign] = {
+    "F22": service_load.f22, "F24": service_load.f24, "F26": service_load.f26, "F28": service_load.f28}
+
+
+def main() -> int:
+    """Status 1 if one fails."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=[*CAMPAIGNS, "budgets"], default=[*CAMPAIGNS, "budgets"])
+    parser.add_argument("--share", type=float, default=1.0, help="of the full size")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, help="for budgets: the folder that holds cifar-100-python")
+    options = parser.parse_args()
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.only:
+            began = time.monotonic()
+            found = CAMPAIGNS[name](Path(scratch), options.share, options.seed)
+            failures += found["failures"]
+            facts = ", ".join(f"{key} {value}" for key, value in found.items() if key not in ("n", "control"))
+            print(f"{name}: n {found['n']}, seed {options.seed}, {facts}; control {found['control']}; "
+                  f"{time.monotonic() - began:.0f} s", flush=True)
+            if options.share >= 1:
+                record(name, {"n": found.pop("n"), "seed": options.seed, "failures": found.pop("failures"), **found})
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
