@@ -29,10 +29,10 @@ def budgets_of(run: Run) -> list[dict[str, Any]]:
             form, rule = run.calibration.choice_at(min(float(round(target, 2)), depth))
         except OutOfReach:
             continue
-        budget = _budget(run.calibration, form, rule)
+        budget = _budget(run.calibration, form, rule, min(float(round(target, 2)), depth))
         found.setdefault(round(budget["mean_depth"], 2), budget)
     if depth not in found:
-        found[depth] = _budget(run.calibration, FIXED, Rule(run.calibration.rule, (math.inf,)))
+        found[depth] = _budget(run.calibration, FIXED, Rule(run.calibration.rule, (math.inf,)), depth)
     return [found[mean_depth] for mean_depth in sorted(found)]
 
 
@@ -41,10 +41,14 @@ def rule_of(budget: dict[str, Any]) -> Rule:
     return Rule(budget["signal"], tuple(float(threshold) for threshold in budget["thresholds"]))
 
 
-def _budget(calibration: Calibration, form: str, rule: Rule) -> dict[str, Any]:
-    """A rule, its mean depth on the held-out inputs, and what it is worth there."""
+def _budget(calibration: Calibration, form: str, rule: Rule, asked: float) -> dict[str, Any]:
+    """A rule, its mean depth on the held-out inputs, and what it is worth there.
+
+    Args:
+        asked: the mean depth that the calibration has this rule for.
+    """
     mean_depth = calibration.mean_depth_of(rule)
-    return {"mean_depth": round(mean_depth, 3), "form": form, "signal": rule.name,
+    return {"mean_depth": round(mean_depth, 3), "asked": asked, "form": form, "signal": rule.name,
             "quality": _quality(calibration, form, mean_depth),
             "thresholds": [threshold if math.isfinite(threshold) else "Infinity" if threshold > 0 else "-Infinity"
                            for threshold in rule.thresholds],

@@ -11,7 +11,7 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from frost.checkpoint import Run
 from frost.config import from_dict
@@ -24,6 +24,13 @@ SCRIPTS = ("operators.js", "products.js", "signals.js", "engine.js", "resample.j
            "sums.js", "chart.js", "page.js")
 START = "start.js"                    # makes the engine and the page
 LIKELY_LOSS = 0.02                    # of quality: the slider starts at the smallest budget that loses less
+Place = Literal["page", "server"]     # where a page's inputs are computed
+LEADS: dict[Place, str] = {
+    "page": "Everything is computed here, in this page; nothing is sent anywhere.",
+    "server": "Everything is computed by the server of this page; nothing is sent to another."}
+FEET: dict[Place, str] = {
+    "page": "in this browser; all are computed, so that the budget can be moved afterwards. Made by frost page.",
+    "server": "with the way to the server and back; all are computed, so that the budget can be moved afterwards."}
 MARGINS = {"digits": 0.0, "mnist": 1 / 7}    # around a drawn digit, as a share of the picture; others are not moved
 
 
@@ -43,6 +50,14 @@ def page_of(run: Run, name: str, own: Path | None = None) -> Page:
         name: what to call the run.
         own: a folder of pictures, which become the examples.
     """
+    facts, examples = facts_of(run, name, own)
+    program = program_of(run.model)
+    return Page(html(facts, program), facts, examples, program)
+
+
+def facts_of(run: Run, name: str, own: Path | None = None, place: Place = "page",
+             ) -> tuple[dict[str, Any], list[Example]]:
+    """What a page shows of a run of the zoo, without the model, and its examples; the same refusals."""
     if not isinstance(run.config.get("model"), dict):
         raise ValueError(f"{run.path} holds a model of your own, and a page is for models of the zoo.")
     config = from_dict(ModelConfig, run.config["model"], "model")
@@ -50,18 +65,21 @@ def page_of(run: Run, name: str, own: Path | None = None) -> Page:
     first = _first(budgets)
     view = view_of(config, run.config.get("data"))
     examples = examples_of(run, config, view, rule_of(budgets[first]), own)
-    program = program_of(run.model)
     facts = {"name": name, "view": view, "depth": run.model.depth, "shape": list(config.input_shape),
              "classes": _class_names(run, config.classes), "budgets": budgets, "start": first,
              "signals": sorted({budget["signal"] for budget in budgets}),
              "margin": MARGINS.get(str(run.config.get("data"))),
-             "examples": [example.to_json() for example in examples], **_words(name, config, view, run)}
-    return Page(html(facts, program), facts, examples, program)
+             "examples": [example.to_json() for example in examples], **_words(name, config, view, run, place)}
+    return facts, examples
 
 
 def html(facts: dict[str, Any], program: Program | None, start: str | None = None) -> str:
-    """The file: with a program it computes by itself, else the script `start` says what computes."""
+    """The file: with a program it computes by itself, else the script `start` says what computes.
+
+    Only a page without a program may talk to a server, and only to the one that it came from.
+    """
     parts = {"title": _escaped(f"frost · {facts['name']}"), "style": _asset("page.css"), "facts": _json(facts),
+             "connects": "; connect-src 'self'" if program is None else "",
              "program": _json({} if program is None else program.described),
              "weights": "" if program is None else base64.b64encode(program.weights).decode("ascii"),
              "scripts": "\n".join([*map(_script, SCRIPTS), start or _script(START)])}
@@ -88,7 +106,7 @@ def _first(budgets: list[dict[str, Any]]) -> int:
     return next(place for place, budget in enumerate(budgets) if budget["quality"][0] >= best[0] - LIKELY_LOSS)
 
 
-def _words(name: str, config: ModelConfig, view: str, run: Run) -> dict[str, str]:
+def _words(name: str, config: ModelConfig, view: str, run: Run, place: Place) -> dict[str, str]:
     """Sentences of the page."""
     things = {"picture": "picture", "maze": "maze", "sum": "sum"}.get(view, "problem")
     sizes = " × ".join(map(str, config.input_shape[1:]))
@@ -98,10 +116,9 @@ def _words(name: str, config: ModelConfig, view: str, run: Run) -> dict[str, str
         "takes": f"{things}s of {sizes} {'pixels' if view == 'picture' else 'cells'}",
         "good": "right" if view == "picture" else "solved",
         "lead": f"{start}: an easy {things} is answered after few steps, a hard one "
-                f"gets up to {config.depth}. Everything is computed here, in this page; nothing is sent anywhere.",
+                f"gets up to {config.depth}. {LEADS[place]}",
         "foot": f"{name}: {weights:,} weights, at most {config.depth} steps. All {config.depth} steps of this {things} "
-                "took {ms} ms in this browser; all are computed, so that the budget can be moved afterwards. Made by "
-                "frost page."}
+                f"took {{ms}} ms {FEET[place]}"}
 
 
 def _json(values: Any) -> str:

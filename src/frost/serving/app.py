@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from frost.serving.service import Service
 
-OPEN = ("/live", "/ready", "/v2/health/live", "/v2/health/ready")    # answered without a key
+# Answered without a key; the page at / says nothing by itself.
+OPEN = ("/", "/live", "/ready", "/v2/health/live", "/v2/health/ready")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 GONE = 499    # the client's own status in the log and the counts; it is never sent
 

@@ -1,26 +1,13 @@
-"""Two small pages that ask the network for nothing: the front, and the routes with their answers."""
+"""A small page that asks the network for nothing: the routes with their answers."""
 
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from frost.serving.service import Service
+from typing import Any
 
 STYLE = """<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:auto;
 padding:2rem 1rem}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;
 border-bottom:1px solid #8884;vertical-align:top}code{font-size:.9em}</style>"""
-
-
-def front(service: Service) -> str:
-    """What is served, and where to go from here."""
-    rows = "".join(f"<tr><td><code>{escape(name)}</code></td><td>{escape(served.engine.progress.state)}</td>"
-                   f"<td>{served.run.model.depth}</td><td>{served.engine.counts.answered:,}</td></tr>"
-                   for name, served in service.runs.items())
-    return _page("frost", "<table><tr><th>run</th><th>state</th><th>most steps</th><th>answers</th></tr>"
-                 f"{rows}</table><p><a href='/docs'>routes</a> · <a href='/stats'>live numbers</a> · "
-                 "<a href='/metrics'>metrics</a> · <a href='/openapi.json'>OpenAPI</a></p>")
 
 
 def documents(openapi: dict[str, Any]) -> str:

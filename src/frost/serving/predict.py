@@ -77,7 +77,7 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
 async def _settled(futures: Sequence[asyncio.Future[Outcome]], receive: Receive,
                    seconds: float) -> list[Outcome | BaseException]:
     """Wait for all, or until the client goes away, or until there is no hope."""
-    watcher = asyncio.ensure_future(_gone(receive))
+    watcher = asyncio.ensure_future(gone(receive))
     watcher.add_done_callback(lambda _: [future.cancel() for future in futures])    # done futures take no notice
     try:
         async with asyncio.timeout(seconds):
@@ -101,7 +101,8 @@ async def _outcome(future: asyncio.Future[Outcome]) -> Outcome | BaseException:
         return error
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -10,11 +10,13 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from frost.serving import oip, schema
-from frost.serving.app import asked
-from frost.serving.asks import Ask, Refusal, Reply, reply_json
-from frost.serving.pages import documents, front
+from frost.serving.app import GONE, asked
+from frost.serving.asks import Ask, ClientGone, Refusal, Reply, reply_json
+from frost.serving.front import front
+from frost.serving.pages import documents
 from frost.serving.predict import predict
 from frost.serving.service import Service
+from frost.serving.trajectory import page_facts, trajectory
 
 Handler = Callable[..., Awaitable[Reply]]
 HTML = "text/html; charset=utf-8"
@@ -34,6 +36,8 @@ def make_routes(service: Service) -> FastAPI:
             ("GET", "/stats", handlers.stats, schema.STATS),
             ("POST", "/predict", handlers.predict, schema.predict(service)),
             ("POST", "/runs/{name}/predict", handlers.predict, schema.predict(service)),
+            ("POST", "/runs/{name}/trajectory", handlers.trajectory, schema.trajectory(service)),
+            ("GET", "/runs/{name}/page", handlers.page_facts, schema.FACTS),
             ("GET", "/v2", handlers.v2, schema.V2),
             ("GET", "/v2/health/live", handlers.live, schema.LIVE),
             ("GET", "/v2/health/ready", handlers.ready, schema.READY),
@@ -55,7 +59,7 @@ class _Handlers:
         self.service, self.app = service, app
 
     async def front(self, ask: Ask) -> Reply:
-        return Reply(200, front(self.service).encode(), HTML)
+        return Reply(200, front(bool(self.service.keys)).encode(), HTML)
 
     async def docs(self, ask: Ask) -> Reply:
         return Reply(200, documents(self.app.openapi()).encode(), HTML)
@@ -80,6 +84,18 @@ class _Handlers:
     async def predict(self, ask: Ask, name: str | None = None) -> Reply:
         self._open()
         return await predict(self.service.run_named(name or ask.query().get("run")), ask)
+
+    async def trajectory(self, ask: Ask, name: str) -> Reply:
+        self._open()
+        served = self.service.run_named(name)
+        ask.notes["run"] = name
+        return await trajectory(served, ask, self.service.beside)
+
+    async def page_facts(self, ask: Ask, name: str) -> Reply:
+        self._open()
+        served = self.service.run_named(name)
+        ask.notes["run"] = name
+        return await page_facts(served, ask, self.service.beside)
 
     async def v2(self, ask: Ask) -> Reply:
         return oip.server()
@@ -115,6 +131,8 @@ def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Resp
             return _response(await handler(ask, **request.path_params))
         except Refusal as refusal:
             return _response(refusal.reply)
+        except ClientGone:
+            return Response(status_code=GONE)    # for the log; there is no one to send it to
     return endpoint
 
 

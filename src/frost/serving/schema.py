@@ -31,6 +31,17 @@ ANSWER: dict[str, Any] = {
         "error": {"type": "string"}}}
 ANSWERS = {"type": "object", "properties": {"run": {"type": "string"}, "answers": {"type": "array", "items": ANSWER}}}
 NUMBER = {"type": "number"}
+TRAJECTORY: dict[str, Any] = {
+    "type": "object", "required": ["run", "steps"],
+    "properties": {"run": {"type": "string"}, "steps": {"type": "array", "items": {
+        "type": "object", "required": ["step", "output", "score", "signals"],
+        "properties": {
+            "step": {"type": "integer", "minimum": 1},
+            "output": {"type": "array", "items": {}, "description": "the answer after this step: logits, or numbers"},
+            "score": {"type": ["number", "null"], "description": "in [0, 1]; null of a model without a score"},
+            "signals": {"type": "object", "additionalProperties": {"type": ["number", "null"]},
+                        "description": "what stopping rules look at, by name; larger is nearer to a stop, null is as "
+                                       "far from it as can be"}}}}}}
 BUDGET: dict[str, Any] = {
     "quantile": {**NUMBER, "minimum": 0, "maximum": 1}, "mean_depth": {**NUMBER, "minimum": 1},
     "accuracy_loss": {**NUMBER, "exclusiveMinimum": 0}, "depth": {"type": "integer", "minimum": 1},
@@ -52,23 +63,37 @@ LIVE = {"responses": _answers({"type": "object"})}
 READY = {"responses": _answers({"type": "object"}, 401, 404, 503)}
 METRICS = {"responses": _answers({"type": "string"}, 401, kind="text/plain")}
 STATS = {"responses": _answers({"type": "object"}, 401)}
+FACTS = {"responses": _answers({"type": "object"}, 401, 404, 429, 503, 504)}
 V2 = {"responses": _answers({"type": "object"}, 401)}
 V2_MODEL = {"responses": _answers({"type": "object"}, 401, 404)}
 
 
 def predict(service: Service) -> dict[str, Any]:
     """Of the routes that answer inputs."""
+    parameters = [{"name": name, "in": "query", "required": False, "schema": schema}
+                  for name, schema in BUDGET.items()]
+    examples = {"images": {"value": {"images": ["iVBORw0KGgo…"], "mean_depth": 2, "deadline_ms": 50}}}
+    return {"parameters": parameters, "requestBody": _body(service, BUDGET, examples),
+            "responses": _answers({"anyOf": [ANSWERS, ANSWER]}, *ASKING)}
+
+
+def trajectory(service: Service) -> dict[str, Any]:
+    """Of the route that gives every step of one input."""
+    return {"requestBody": _body(service, {}, {"images": {"value": {"images": ["iVBORw0KGgo…"]}}}, most=1),
+            "responses": _answers(TRAJECTORY, *ASKING)}
+
+
+def _body(service: Service, more: dict[str, Any], examples: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    """Inputs in every form that some run takes, and in JSON what else may be said."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     kinds = {kind: binary for kind in (*IMAGE_KINDS, NPY)
              if kind == NPY or any(served.reader.size is not None for served in service.runs.values())}
-    properties = {"images": {"type": "array", "items": {"type": "string", "format": "byte"}, "minItems": 1},
-                  "inputs": {"type": "array", "items": {}, "minItems": 1}, **BUDGET}
+    count = {"type": "array", "minItems": 1, **({} if most is None else {"maxItems": most})}
+    properties = {"images": {**count, "items": {"type": "string", "format": "byte"}}, "inputs": {**count, "items": {}},
+                  **more}
     body = {"schema": {"type": "object", "properties": properties, "additionalProperties": False},
-            "examples": {"images": {"value": {"images": ["iVBORw0KGgo…"], "mean_depth": 2, "deadline_ms": 50}}}}
-    parameters = [{"name": name, "in": "query", "required": False, "schema": schema}
-                  for name, schema in BUDGET.items()]
-    return {"parameters": parameters, "requestBody": {"required": True, "content": {**kinds, JSON: body}},
-            "responses": _answers({"anyOf": [ANSWERS, ANSWER]}, *ASKING)}
+            "examples": examples}
+    return {"required": True, "content": {**kinds, JSON: body}}
 
 
 def infer(service: Service) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class ServedRun:
     watch: FirstStep | None
     names: list[str]                                # of the classes
     gives: Gives
+    facts: dict[str, Any] | None = None             # what the page shows; made when it is first asked for
     shape: tuple[int, ...] = ()                     # of an output; known once the engine is warm
     rates: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))    # answers in each of the last seconds
 
@@ -79,6 +80,7 @@ class ServedRun:
                 "answered": counts.answered, "failed": counts.failed, "late": counts.late, "expired": counts.expired,
                 "cancelled": counts.cancelled, "reduced": counts.reduced, "rates": list(self.rates),
                 "mean_depth": steps / counts.answered if counts.answered else None, "efficiency": self.efficiency,
+                "watched": self.watch is not None, "recalibrate": self.recalibrate,
                 "budget": self.engine.default.budget.named() or "full depth",
                 "drift": None if drift is None else {**drift._asdict(), "has_drifted": drift.has_drifted}}
 

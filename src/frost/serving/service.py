@@ -12,6 +12,7 @@ from frost.serving.limits import LIMITS, Limits
 from frost.serving.log import Log
 from frost.serving.metrics import Metrics
 from frost.serving.served import ServedRun
+from frost.serving.trajectory import Beside
 
 LAST_STEP = 0.5    # seconds that a step under way has to end when the process does
 
@@ -32,6 +33,7 @@ class Service:
         self.started = time.time()
         self.is_draining = False
         self.ended: Callable[[], None] = lambda: None
+        self.beside = Beside()
         self._reopen = reopen
         self._tasks: set[asyncio.Task[Any]] = set()
         self._drifted: set[str] = set()
@@ -60,6 +62,7 @@ class Service:
         self.is_draining = True
         for task in list(self._tasks):
             task.cancel()
+        self.beside.close()
         await asyncio.gather(*(served.engine.close(LAST_STEP) for served in self.runs.values()))
 
     async def reload(self) -> None:

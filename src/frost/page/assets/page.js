@@ -23,7 +23,7 @@ function exampleInputs(example) {
 
 class Page {
   constructor(facts, engine) {
-    Object.assign(this, { facts, engine, trajectory: [], ticket: 0, milliseconds: 0 });
+    Object.assign(this, { facts, engine, trajectory: [], ticket: 0, milliseconds: 0, life: new AbortController() });
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pause = calm ? 0 : Math.min(140, 900 / facts.depth);
     this.view = VIEWS[facts.view](facts, {
@@ -68,19 +68,29 @@ class Page {
   }
 
   listen() {
-    addEventListener("dragover", (event) => { event.preventDefault(); byId("drop").hidden = false; });
-    addEventListener("dragleave", (event) => { if (!event.relatedTarget) byId("drop").hidden = true; });
-    addEventListener("drop", (event) => {
+    const { signal } = this.life;
+    const on = (name, listener) => addEventListener(name, listener, { signal });
+    on("dragover", (event) => { event.preventDefault(); byId("drop").hidden = false; });
+    on("dragleave", (event) => { if (!event.relatedTarget) byId("drop").hidden = true; });
+    on("drop", (event) => {
       event.preventDefault();
       byId("drop").hidden = true;
       this.attempt(() => this.receive(event.dataTransfer));
     });
-    addEventListener("paste", (event) => {
+    on("paste", (event) => {
       if (/^(INPUT|TEXTAREA)$/.test(event.target.tagName) && event.target.type === "text") return;
       this.attempt(() => this.receive(event.clipboardData));
     });
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
-    new ResizeObserver(() => this.drawChart()).observe(byId("chart"));
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint(), { signal });
+    const watch = new ResizeObserver(() => this.drawChart());
+    watch.observe(byId("chart"));
+    signal.addEventListener("abort", () => watch.disconnect());
+  }
+
+  /* No more steps, and no more listening; whoever puts another page in its place empties what it has filled. */
+  end() {
+    this.ticket += 1;
+    this.life.abort();
   }
 
   async receive(transfer) {
@@ -118,6 +128,7 @@ class Page {
     try {
       let began = performance.now();
       await this.engine.begin(inputs);
+      if (ticket !== this.ticket) return;
       for (let step = 1; step <= this.facts.depth; step++) {
         const reading = await this.engine.step();
         if (ticket !== this.ticket) return;
@@ -130,7 +141,10 @@ class Page {
         if (ticket !== this.ticket) return;
         began = performance.now();
       }
-    } catch (error) { this.say(error.message); }
+    } catch (error) {
+      if (ticket !== this.ticket) return;
+      this.say(error.message);
+    }
     byId("foot").textContent = this.facts.foot.replace("{ms}", Math.max(1, Math.round(this.milliseconds)));
   }
 
