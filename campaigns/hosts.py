@@ -2,8 +2,8 @@
 
     python campaigns/hosts.py [--times 5]        # as root, with Debian's iproute2
 
-Each host is a network namespace of this machine, joined to the other by one cable (a veth pair), and runs torchrun as on
-a real cluster. The cable is pulled in the middle of a training: each side must say so, with exit status 75 of its
+Each host is a network namespace of this machine, joined to the other by one cable (a veth pair), and runs torchrun as
+on a real cluster. The cable is pulled in the middle of a training: each side must say so, with exit status 75 of its
 training, within the timeout; afterwards both go on with --resume, to the same bits as a training that nobody disturbed.
 """
 

@@ -43,10 +43,11 @@ def package_hash() -> str:
 
 def check_same(ours: Identity, theirs: Identity, run: str) -> None:
     """Refuse a worker, `ours`, that would answer otherwise than the driver, `theirs`."""
-    remedies = {"package": "install the same frost on every machine", "weights": "copy the same run to every machine",
-                "calibration": "copy the same run to every machine"}
-    for name, remedy in remedies.items():
+    install, copy = "install the same frost on every machine", "copy the same run to every machine"
+    for name, words, remedy in (("package", "another version of frost", install),
+                                ("weights", f"other weights of {run}", copy),
+                                ("calibration", f"another calibration of {run}", copy)):
         here, there = getattr(ours, name), getattr(theirs, name)
         if here != there:
-            raise ValueError(f"the worker on {platform.node()} has another {name} of {run} than the driver (hash "
-                             f"{here[:12]}, expected {there[:12]}); {remedy}.")
+            raise ValueError(f"the worker on {platform.node()} has {words} than the driver (hash {here[:12]}, expected "
+                             f"{there[:12]}); {remedy}.")
