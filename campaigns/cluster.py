@@ -15,7 +15,6 @@ import json
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,6 @@ from PIL import Image
 
 RUN, BUDGET, DEPTH = "cifar100-cpu", ("--mean-depth", "2.1"), 2.1
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "RAY_DEDUP_LOGS": "0"}
-ONE_ACTOR = ("--actors", "1", "--threads", "2")
 PATIENCE = 240.0     # seconds for anything
 
 
@@ -68,7 +66,7 @@ class Job:
 
     def __init__(self, address: str, listed: Path, out: Path, slots: int, counts: Path) -> None:
         counts.mkdir(exist_ok=True)
-        self.out, self.counts = out, counts
+        self.out = out
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--drive", address, str(counts), "predict", RUN, *BUDGET, "--batch", str(slots),
              "--list", str(listed), "--out", str(out), "--ray", address, "--json"],
@@ -79,11 +77,6 @@ class Job:
         """Rows in the folder."""
         from frost.cluster.answerfolder import facts_of
         return sum(stop - start for file in self.out.glob("part-*.parquet") for start, stop in facts_of(file).rows)
-
-    @property
-    def computed(self) -> int:
-        """Answers that any worker has given, in this and earlier jobs with the same counts."""
-        return sum(file.stat().st_size for file in self.counts.iterdir())
 
     def wait_for(self, rows: int) -> None:
         """Until so many rows are written."""
@@ -102,6 +95,11 @@ class Job:
             raise RuntimeError(f"status {self.process.returncode}: {complaint[-800:]}")
         found: dict[str, Any] = json.loads(out)
         return found
+
+
+def computed(counts: Path) -> int:
+    """Answers that any worker has given, in all jobs with these counts."""
+    return sum(file.stat().st_size for file in counts.iterdir())
 
 
 def counting(counts: str) -> Callable[[], None]:
@@ -196,28 +194,25 @@ def losing_the_job(found: Any, listed: Path, expected: dict[str, tuple[str, ...]
     again = Job(found.address, listed, out, slots, counts)
     summary = again.end()
     wrong = fault(out, expected) or ("" if summary["before"] >= len(expected) // 2 else "it began anew")
-    return wrong, again.computed / len(expected) - 1
+    return wrong, computed(counts) / len(expected) - 1
 
 
 def control_of_checkpoints(found: Any, listed: Path, folder: Path) -> float:
     """Ray's own checkpoints with blocks as they come, killed when half is computed: the part of it that is lost."""
     counts, kept = folder / "counts", folder / "kept"
-    counts.mkdir()
+    counts.mkdir(parents=True)
     process = subprocess.Popen([sys.executable, __file__, "--control", found.address, str(counts), str(listed),
                                 str(kept)], env={**os.environ, **ONE_THREAD}, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
     count, until = len(listed.read_text().splitlines()), time.monotonic() + PATIENCE
-
-    def computed() -> int:
-        return sum(file.stat().st_size for file in counts.iterdir())
-    while computed() < count // 2 and process.poll() is None and time.monotonic() < until:
+    while computed(counts) < count // 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     process.kill()
     process.communicate()
     import pyarrow.parquet as pq
 
     saved = sum(pq.read_metadata(file).num_rows for file in kept.rglob("*.parquet")) if kept.exists() else 0
-    return 1 - saved / max(computed(), 1)
+    return 1 - saved / max(computed(counts), 1)
 
 
 def drive_control(address: str, counts: str, listed: str, kept: str) -> int:
@@ -238,30 +233,19 @@ def drive_control(address: str, counts: str, listed: str, kept: str) -> int:
     return 0
 
 
-def rates(folder: Path, count: int, tries: int) -> tuple[list[float], list[float]]:
-    """Images a second of Ray with one actor of two threads, and of one process with two; interleaved, without start."""
-    listed = images(folder / "rate", count, 1)
-    ours, theirs = [], []
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    for number in range(tries):
-        for found, words in ((theirs, ("--out", str(folder / f"{number}.csv"))),
-                             (ours, ("--out", str(folder / f"out-{number}"), "--ray", *ONE_ACTOR))):
-            done = subprocess.run([sys.executable, "-m", "frost", "predict", RUN, *BUDGET, "--list", str(listed),
-                                   *words, "--json"], check=True, capture_output=True, text=True, env=environment)
-            summary = json.loads(done.stdout)
-            found.append(count / summary["seconds"])
-    return ours, theirs
+@contextlib.contextmanager
+def setting(count: int, seed: int) -> Iterator[tuple[Any, Path, Path, dict[str, tuple[str, ...]]]]:
+    """A cluster, a folder, a list of images and what one process answers."""
+    with tempfile.TemporaryDirectory() as name, machines() as found:
+        listed = images(Path(name) / "images", count, seed)
+        yield found, Path(name), listed, alone(listed, 64, Path(name) / "alone.csv")
 
 
 def _campaign_machines(count: int, times: int, seed: int) -> int:
     faults = []
-    with tempfile.TemporaryDirectory() as name, machines() as found:
-        folder = Path(name)
-        listed = images(folder / "images", count, seed)
-        expected = alone(listed, 64, folder / "alone.csv")
+    with setting(count, seed) as (found, folder, listed, expected):
         for number in range(times):
-            place = folder / f"machines-{number}"
-            place.mkdir()
+            (place := folder / f"{number}").mkdir()
             faults.append(losing_machines(found, listed, expected, 64, place))
             print(f"machines {number}: {faults[-1] or 'every key once, to the same bits'}", flush=True)
     failures = sum(map(bool, faults))
@@ -271,18 +255,13 @@ def _campaign_machines(count: int, times: int, seed: int) -> int:
 
 def _campaign_job(count: int, times: int, seed: int) -> int:
     faults, parts = [], []
-    with tempfile.TemporaryDirectory() as name, machines() as found:
-        folder = Path(name)
-        listed = images(folder / "images", count, seed)
-        expected = alone(listed, 64, folder / "alone.csv")
+    with setting(count, seed) as (found, folder, listed, expected):
         for number in range(times):
-            place = folder / f"job-{number}"
-            place.mkdir()
+            (place := folder / f"{number}").mkdir()
             wrong, part = losing_the_job(found, listed, expected, 64, place)
             faults.append(wrong or ("" if part <= 0.02 else f"{part:.1%} computed twice"))
             parts.append(part)
             print(f"job {number}: {faults[-1] or 'whole'}, {part:.2%} computed twice", flush=True)
-        (folder / "control").mkdir()
         lost = control_of_checkpoints(found, listed, folder / "control")
     print(f"control, Ray's checkpoints with large blocks: {lost:.0%} of what was computed is lost")
     record("R02", {"n": times, "images": count, "seed": seed, "failures": sum(map(bool, faults)),
@@ -291,27 +270,15 @@ def _campaign_job(count: int, times: int, seed: int) -> int:
     return sum(map(bool, faults)) or int(lost <= 0.02)
 
 
-def _campaign_rate(count: int, times: int, seed: int) -> int:
-    with tempfile.TemporaryDirectory() as name:
-        ours, theirs = rates(Path(name), count, times)
-    ratio = statistics.median(ours) / statistics.median(theirs)
-    print(f"rate: {statistics.median(ours):.0f} images/s by Ray, {statistics.median(theirs):.0f} by one process: "
-          f"{ratio:.2f}")
-    record("R03", {"n": times, "images": count, "ray": [round(rate) for rate in ours],
-                   "one process": [round(rate) for rate in theirs], "ratio": round(ratio, 3),
-                   "failures": int(ratio < 0.8)})
-    return int(ratio < 0.8)
-
-
-def record(name: str, results: dict[str, Any]) -> None:
+def record(name: str, results: dict[str, Any], script: str = "cluster.py") -> None:
     """Write the figures beside those of other campaigns."""
     from hostile_data import record as write
 
-    write(name, {**results, "command": ".venv-cluster/bin/python campaigns/cluster.py"})
+    write(name, {**results, "command": f".venv-cluster/bin/python campaigns/{script}"})
 
 
 CAMPAIGNS: dict[str, Callable[[int, int, int], int]] = {
-    "machines": _campaign_machines, "job": _campaign_job, "rate": _campaign_rate}
+    "machines": _campaign_machines, "job": _campaign_job}
 
 
 def main() -> int:
@@ -327,8 +294,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, default=list(CAMPAIGNS))
     options = parser.parse_args()
     random.seed(options.seed)
-    failures = [CAMPAIGNS[name](options.images, 3 if name == "rate" else options.times, options.seed)
-                for name in options.only]
+    failures = [CAMPAIGNS[name](options.images, options.times, options.seed) for name in options.only]
     return int(any(failures))
 
 

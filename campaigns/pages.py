@@ -40,6 +40,17 @@ CAMPAIGNS = {
     "reproduction": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart",
                      "kill_reproduction.py"),
     "F18": ("states that overflow", "fail alone, no NaN printed", "batch_invariance.py"),
+    "hosts": ("two hosts of a training in network namespaces, the cable between them pulled", "both say so within "
+              "the timeout, and going on is bit for bit", "hosts.py"),
+    "R01": ("a cluster of a head and two nodes loses a node at a third of a job and an actor at two thirds",
+            "every key once, the answers those of one process, bit for bit", "cluster.py"),
+    "R02": ("a job on a cluster is killed whole at half, and run again", "every key once, at most 2 % of the rows "
+            "computed twice", "cluster.py"),
+    "R03": ("20,000 PNG files through Ray, one actor of two threads, against one process", "at least 0.8 of its rate, "
+            "start-up apart", "cluster_rate.py"),
+    "R04": ("a service of two replicas under load: its queues are filled, one replica is killed, one taken away",
+            "429 when full; every request has an answer or an error, and where nothing dies an answer",
+            "cluster_serving.py"),
 }
 HEAD = """# Reliability
 
@@ -82,7 +93,7 @@ def page(figures: dict[str, Any]) -> str:
 def _row(name: str, result: dict[str, Any] | None) -> str:
     """A campaign as an item of the list, in lines of at most 120 characters."""
     done, holds, script = CAMPAIGNS[name]
-    label = f"{name}, " if name.startswith("F") else ""
+    label = f"{name}, " if name.startswith(("F", "R")) else ""
     if result is None:
         return _item(f"**{label}not run.** {done}. Must hold: {holds}. `{script}`.")
     failures, count = result.get("failures"), result.get("n", "?")

@@ -56,3 +56,30 @@ def test_a_service_loses_no_request_when_replicas_go():
     found = json.loads(done.stdout.splitlines()[-1])
     assert set(found["one taken away"]) == {"200"}
     assert found["full"]["429"] >= 1
+
+
+ANY_DATASET = """
+import json, logging, sys
+import ray
+import frost
+
+ray.init(sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
+names = open(sys.argv[2]).read().split()[:40]
+rows = [{"id": name, "picture": open(name, "rb").read()} for name in names] + [{"id": "none", "picture": b"no image"}]
+answers = frost.cluster.predict(ray.data.from_items(rows), "cifar100-cpu", column="picture", key="id", slots=32,
+                                mean_depth=2.1)
+print(json.dumps([{name: row[name] for name in ("id", "label", "confidence", "depth", "score", "error")}
+                  for row in answers.take_all()]))
+"""
+
+
+def test_any_data_set_of_rays_is_answered_under_its_key(machines, listed, expected):
+    done = subprocess.run([sys.executable, "-c", ANY_DATASET, machines.address, str(listed)], capture_output=True,
+                          text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr[-1500:]
+    rows = {row["id"]: row for row in json.loads(done.stdout.splitlines()[-1])}
+    assert len(rows) == 41
+    assert "no PNG, JPEG or WebP" in rows.pop("none")["error"]
+    for name, row in rows.items():
+        label, _, *numbers = expected[name]
+        assert [str(row["label"]), repr(row["confidence"]), str(row["depth"]), repr(row["score"])] == [label, *numbers]
