@@ -14,7 +14,7 @@ import cluster_serving as campaign_serving  # noqa: E402
 
 import cluster as campaign  # noqa: E402 - after Ray is known to be there
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 COUNT, SLOTS = 2_000, 32
 
 
@@ -51,7 +51,7 @@ def test_a_job_killed_whole_goes_on_where_it_was(machines, listed, expected, tmp
 
 def test_a_service_loses_no_request_when_replicas_go():
     done = subprocess.run([sys.executable, campaign_serving.__file__, "--seconds", "4"], capture_output=True, text=True,
-                          timeout=110, check=False)
+                          timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1500:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert set(found["one taken away"]) == {"200"}
@@ -75,7 +75,7 @@ print(json.dumps([{name: row[name] for name in ("id", "label", "confidence", "de
 
 def test_any_data_set_of_rays_is_answered_under_its_key(machines, listed, expected):
     done = subprocess.run([sys.executable, "-c", ANY_DATASET, machines.address, str(listed)], capture_output=True,
-                          text=True, timeout=110, check=False)
+                          text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-1500:]
     rows = {row["id"]: row for row in json.loads(done.stdout.splitlines()[-1])}
     assert len(rows) == 41

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from frost.data.images import check_image, load_image
+from frost.data.images import check_image, image_of_pixels, load_image
 
 
 def saved(image: Image.Image, format: str = "PNG", **options) -> bytes:
@@ -112,3 +112,14 @@ def test_the_check_finds_a_file_that_ends_too_soon(tmp_path, format):
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"none\.png must be an image file; there is none"):
         load_image(tmp_path / "none.png", 4)
+
+
+def test_pixels_become_what_their_file_would(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 12, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert torch.equal(image_of_pixels(pixels, 8), load_image(tmp_path / "a.png", 8))
+
+
+def test_what_are_no_pixels_is_refused():
+    with pytest.raises(ValueError, match=r"pixels must be \(height, width\)"):
+        image_of_pixels(np.zeros((3, 8, 8), np.uint8), 8)

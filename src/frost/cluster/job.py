@@ -19,7 +19,7 @@ import numpy as np
 from frost.checkpoint import load
 from frost.cluster.answerfolder import AnswerFolder, answer_folder
 from frost.cluster.dataset import BLOCKS, SENT, answering, task_of
-from frost.cluster.joining import cpus, joined, needed
+from frost.cluster.joining import check_address, cpus, joined, needed
 from frost.cluster.listed import Listed, listed_rows
 from frost.cluster.rows import TRACE
 from frost.data.catalogue import PROBLEMS
@@ -74,6 +74,8 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
     started = time.monotonic()
     needed()
     needed("pyarrow")
+    if address not in ("", "auto"):
+        check_address(address)
     run = load(run_path)
     if run.config.get("data") in PROBLEMS and not listed.suffix == ".parquet" and not listed.is_dir():
         raise ValueError(f"{run_path} reads arrays, and {listed} is a list of files; name Parquet files.")

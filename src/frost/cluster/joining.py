@@ -50,8 +50,6 @@ def joined(address: str) -> Iterator[Any]:
 
 
 def _start(ray: Any, address: str) -> None:
-    if address and address != "auto":
-        check_address(address)
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)    # failures come back as exceptions
     try:
         ray.init(address=address or "local", include_dashboard=None if address else False, log_to_driver=False,
