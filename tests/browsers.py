@@ -9,6 +9,27 @@ import subprocess
 import pytest
 
 
+class Tab:
+    """A page in a browser, and what it complained of and asked for."""
+
+    def __init__(self, browser, page, width=1280, scheme="light", before=None, prepare=None):
+        self.tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme,
+                                    reduced_motion="reduce")
+        self.complaints, self.requests = [], []
+        self.address = page if isinstance(page, str) else page.as_uri()
+        self.tab.on("console", lambda message: self.complaints.append(message.text))
+        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        if before:
+            self.tab.add_init_script(before)
+        if prepare:
+            prepare(self.tab)
+        self.tab.goto(self.address)
+
+    def done(self, depth):
+        """Wait until all steps are taken."""
+        self.tab.wait_for_selector(f'body[data-taken="{depth}"]', state="attached")
+
 
 def _needed(names: tuple[str, ...], what: str) -> str:
     program = next(filter(None, map(shutil.which, names)), None)

@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 import frost
+from browsers import Tab
 from frost.data.images import load_image
 from frost.halting.stopping import depth_under
 from frost.page.budgets import rule_of
@@ -26,25 +27,6 @@ TAKEN = """async () => {
   }
   return JSON.stringify(found);
 }"""
-
-
-class Tab:
-    """A page in a browser, and what it complained of and asked for."""
-
-    def __init__(self, browser, file, width=1280, scheme="light", before=None):
-        self.tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme,
-                                    reduced_motion="reduce")
-        self.complaints, self.requests, self.address = [], [], file.as_uri()
-        self.tab.on("console", lambda message: self.complaints.append(message.text))
-        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        if before:
-            self.tab.add_init_script(before)
-        self.tab.goto(self.address)
-
-    def done(self, depth):
-        """Wait until all steps are taken."""
-        self.tab.wait_for_selector(f'body[data-taken="{depth}"]', state="attached")
 
 
 @pytest.fixture(scope="module")

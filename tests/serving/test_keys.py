@@ -2,7 +2,7 @@ import itertools
 
 import httpx
 import pytest
-from running import png, running
+from running import png, raw, running
 
 from frost.commands.serve import keys_in
 from frost.serving.app import OPEN
@@ -12,8 +12,9 @@ RIGHT = [{"authorization": b"Bearer " + KEYS[0]}, {"x-api-key": KEYS[1]}, {"auth
 WRONG = [{}, {"authorization": b"Bearer " + KEYS[0][:-1]}, {"authorization": b"Bearer " + KEYS[0] + b"x"},
          {"authorization": b"Basic " + KEYS[0]}, {"x-api-key": b""}, {"x-api-key": b"first"},
          {"authorization": KEYS[0]}, {"authorization": b"Bearer"}]
-PATHS = ["/", "/docs", "/openapi.json", "/metrics", "/stats", "/predict", "/runs/digits/predict", "/nothing", "/v2",
-         "/v2/models/digits", "/v2/models/digits/infer", "/v2/models/digits/ready", "/live/", "//live", "/LIVE",
+PATHS = ["/docs", "/openapi.json", "/metrics", "/stats", "/predict", "/runs/digits/predict", "/runs/digits/page",
+         "/runs/digits/trajectory", "/nothing", "/v2",
+         "/v2/models/digits", "/v2/models/digits/infer", "/v2/models/digits/ready", "/live/", "/LIVE",
          "/%6cive/../stats", *OPEN]
 METHODS = ["GET", "POST", "OPTIONS"]
 
@@ -24,15 +25,21 @@ def server():
         yield found
 
 
-def test_without_a_key_nothing_is_answered_but_liveness_and_readiness(server):
+def test_without_a_key_nothing_is_answered_but_health_or_an_empty_page(server):
     with httpx.Client(base_url=server.url) as client:
         for path, method, headers in itertools.product(PATHS, METHODS, WRONG):
             reply = client.request(method, path, headers=headers)
-            if path not in OPEN:
+            if reply.url.path not in OPEN:
                 assert reply.status_code == 401, (method, path, headers)
                 assert reply.headers["www-authenticate"] == "Bearer"
             else:
                 assert reply.status_code == (200 if method == "GET" else 405)
+
+
+def test_two_slashes_are_another_path(server):
+    with server.connect() as connection:
+        connection.sendall(b"GET //live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        assert b" 401 " in raw(connection)
 
 
 @pytest.mark.parametrize("headers", RIGHT)

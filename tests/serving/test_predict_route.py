@@ -131,13 +131,16 @@ def test_a_deadline_takes_the_answer_that_there_is():
 def test_a_deadline_before_the_first_step_is_504():
     body = npy(np.zeros((1, 8, 8), np.float32))
     with running(gated_run(slots=1)) as server:
+        engine, waiting = server.service.runs["gated"].engine, 0
         GATE.clear()
         replies = []
         threads = [threading.Thread(target=lambda ms=ms: replies.append((ms, server.post(
             body, f"/predict?deadline_ms={ms}", NPY)))) for ms in (20_000, 20_000, 50)]
         for thread in threads:
             thread.start()
-            time.sleep(0.1)
+            while not engine.progress.occupied or engine.queued_steps < waiting:    # they come in this order
+                time.sleep(0.01)
+            waiting += 4
         time.sleep(0.1)
         GATE.set()
         for thread in threads:

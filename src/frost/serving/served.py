@@ -80,7 +80,7 @@ class ServedRun:
                 "answered": counts.answered, "failed": counts.failed, "late": counts.late, "expired": counts.expired,
                 "cancelled": counts.cancelled, "reduced": counts.reduced, "rates": list(self.rates),
                 "mean_depth": steps / counts.answered if counts.answered else None, "efficiency": self.efficiency,
-                "watched": self.watch is not None, "recalibrate": self.recalibrate,
+                "is_watched": self.watch is not None,
                 "budget": self.engine.default.budget.named() or "full depth",
                 "drift": None if drift is None else {**drift._asdict(), "has_drifted": drift.has_drifted}}
 

@@ -39,15 +39,15 @@ class Beside:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "frost-trajectory")
-        self._open = 0
+        self.waiting = 0    # those that have no answer yet
 
     async def compute(self, ask: Ask, work: Callable[[], Found]) -> Found:
         """What the work gives, within the request's deadline and while its client is there."""
-        if self._open >= MOST_WAITING:
+        if self.waiting >= MOST_WAITING:
             raise Refusal(429, f"{MOST_WAITING} trajectories are being computed; come again.",
                           ("retry-after", str(PAUSE)))
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        self._open += 1
+        self.waiting += 1
         future.add_done_callback(self._left)
         watcher = asyncio.ensure_future(gone(ask.receive))
         left = max(0.0, ask.limits.deadline - (time.monotonic() - ask.arrived))
@@ -67,7 +67,7 @@ class Beside:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _left(self, future: asyncio.Future[Any]) -> None:
-        self._open -= 1
+        self.waiting -= 1
 
 
 async def trajectory(served: ServedRun, ask: Ask, beside: Beside) -> Reply:
