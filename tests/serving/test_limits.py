@@ -15,6 +15,7 @@ from running import GATE, NPY, PNG, QUICK, gated_run, npy, png, raw, running
 
 from documents import DOCS
 from frost.serving.limits import LIMITS
+from frost.serving.trajectory import MOST_NUMBERS, MOST_WAITING
 
 JSON = {"content-type": "application/json"}
 
@@ -42,6 +43,8 @@ def test_the_table_in_the_documents_is_that_of_the_code():
     assert rows["image"] == f"{LIMITS.pixels // 10**6} megapixels"
     assert rows["inputs in a request"] == str(LIMITS.images)
     assert rows["JSON"] == f"{LIMITS.json_depth} levels"
+    assert rows["numbers in a trajectory"] == f"{MOST_NUMBERS:,}"
+    assert rows["trajectories at once"] == str(MOST_WAITING)
     for name, seconds in (("headers arrive within", LIMITS.header_seconds), ("deadline", LIMITS.deadline),
                           ("body arrives within", LIMITS.body_seconds), ("drain", LIMITS.drain),
                           ("answer is taken within", LIMITS.answer_seconds)):

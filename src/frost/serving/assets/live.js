@@ -26,7 +26,8 @@ function gauge(share) {
 
 const TILES = {
   rate: ["Rate", ({ rates }) => {
-    const last = rates.slice(-WINDOW), now = last.slice(-3).reduce((a, b) => a + b, 0) / Math.max(1, last.slice(-3).length);
+    const last = rates.slice(-WINDOW), newest = last.slice(-3);
+    const now = newest.reduce((a, b) => a + b, 0) / Math.max(1, newest.length);
     const shown = [...new Array(WINDOW - last.length).fill(0), ...last];
     return [`${rounded(now, now < 10 ? 1 : 0)} answers/s`, bars(shown), "the last minute"];
   }],
