@@ -2,16 +2,18 @@
 
     python benchmarks/backends.py cifar100-cpu --data DIR --mean-depth 1.5 [--backend eager compile onnxruntime]
 
-Memory is watched over a stream. All backends must give the same depth, except where a signal is within 1e-4 of its threshold. Written to
-docs/results/backends.json.
+All backends must give the same depth, except where a signal is within 1e-4 of its threshold. A lone input is timed on a
+ladder and on one slot; memory is watched over a stream. Written to docs/results/backends.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -22,7 +24,7 @@ from frost.data.splits import as_float
 from frost.evaluation.datasets import data_of
 from frost.halting.signals import along
 from frost.halting.stopping import Rule
-from frost.runtime.backend import BACKENDS
+from frost.runtime.backend import BACKENDS, BackendName
 from frost.runtime.engine import Engine
 
 RESULT = Path(__file__).parents[1] / "docs" / "results" / "backends.json"
@@ -57,6 +59,7 @@ def main() -> int:
                        "of them near a threshold": int((differs & near).sum()),
                        "classes that differ at equal depth": int(classes[same].sum()),
                        "largest difference": float((ours.outputs - base.outputs)[same].abs().max()),
+                       "lone on a ladder ÷ on one slot": _lone(run.model, rule, name, options.slots, inputs[:1]),
                        **_memory(Engine(run.model, rule, slots=options.slots, backend=name), inputs, options.stream)}
         print(name, found[name], flush=True)
     RESULT.write_text(json.dumps({"command": " ".join(["python benchmarks/backends.py", *sys.argv[1:]]),
@@ -72,6 +75,18 @@ def _memory(engine: Engine, inputs: torch.Tensor, count: int) -> dict[str, float
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             sizes.append(pages * resource.getpagesize() / 2**20)
     return {"stream": count, "growth in MB": round(sizes[1] - sizes[0], 1)} if sizes else {}
+
+
+def _lone(model: IterativeModel, rule: Rule, backend: BackendName, slots: int, one: torch.Tensor) -> float:
+    """Seconds of a lone input on a ladder up to so many slots ÷ on one slot; they take turns, the best of each."""
+    engines = [Engine(model, rule, slots=count, backend=backend, ladder=True) for count in (slots, 1)]
+    best = [math.inf, math.inf]
+    for _ in range(300):
+        for number, engine in enumerate(engines):
+            started = time.perf_counter()
+            engine.predict(one)
+            best[number] = min(best[number], time.perf_counter() - started)
+    return round(best[0] / best[1], 3)
 
 
 def _near(model: IterativeModel, rule: Rule, inputs: torch.Tensor) -> torch.Tensor:
