@@ -69,6 +69,26 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    """`pages(name)`: the page of a run that comes with the package, and its file; made once."""
+    made, folder = {}, tmp_path_factory.mktemp("pages")
+
+    def page(name):
+        import torch
+
+        import frost
+        from frost.page.build import page_of
+
+        if name not in made:
+            torch.set_num_threads(1)
+            made[name] = page_of(frost.load(name), name), folder / f"{name}.html"
+            made[name][1].write_text(made[name][0].html, encoding="utf-8")
+        return made[name]
+
+    return page
+
+
+@pytest.fixture(scope="session")
 def encoded():
     """Bytes as text for JSON."""
     return lambda content: base64.b64encode(content).decode("ascii")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import settings
 from torch import nn
 
-from browsers import chromium, encoded, node  # noqa: F401 - fixtures of the page's tests
+from browsers import chromium, encoded, node, pages  # noqa: F401 - fixtures of the page's tests
 from frost.core.model import Frost, FrostConfig
 
 # Tiles round otherwise than vectors, and some machines announce tiles that they lack; read by oneDNN at its first use.

@@ -10,7 +10,6 @@ from browsers import Tab
 from frost.data.images import load_image
 from frost.halting.stopping import depth_under
 from frost.page.budgets import rule_of
-from frost.page.build import page_of
 
 pytestmark = pytest.mark.slow
 TAKEN = """async () => {
@@ -27,21 +26,6 @@ TAKEN = """async () => {
   }
   return JSON.stringify(found);
 }"""
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """`pages(name)`: the page of a run that comes with the package, and its file; made once."""
-    made, folder = {}, tmp_path_factory.mktemp("pages")
-
-    def page(name):
-        if name not in made:
-            torch.set_num_threads(1)
-            made[name] = page_of(frost.load(name), name), folder / f"{name}.html"
-            made[name][1].write_text(made[name][0].html, encoding="utf-8")
-        return made[name]
-
-    return page
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar100-cpu", "addition", "mazes"])

@@ -13,7 +13,7 @@ from frost.cli import main
 from frost.data.images import load_image
 from frost.halting.calibration import Calibration
 from frost.halting.stopping import depth_under
-from frost.page.budgets import budgets_of, rule_of
+from frost.page.budgets import rule_of
 from frost.page.build import Page, html, page_of
 from frost.page.examples import drawn_pictures, own_pictures
 from frost.zoo.registry import ModelConfig, build
@@ -22,9 +22,8 @@ TINY = ModelConfig(backbone="line", depth=3, image_size=8, image_channels=2, cla
 
 
 @pytest.fixture(scope="module")
-def digits() -> Page:
-    torch.set_num_threads(1)
-    return page_of(frost.load("digits"), "digits")
+def digits(pages) -> Page:
+    return pages("digits")[0]
 
 
 def test_a_page_asks_for_nothing_outside_of_it(digits):
@@ -50,24 +49,24 @@ def test_a_page_without_a_program_takes_another_engine(digits):
     assert "localEngine(read" not in page
 
 
-def test_budgets_go_from_one_step_to_full_depth():
-    budgets = budgets_of(frost.load("cifar100-cpu"))
+def test_budgets_go_from_one_step_to_full_depth(pages):
+    budgets = pages("cifar100-cpu")[0].facts["budgets"]
     means = [budget["mean_depth"] for budget in budgets]
     assert means == sorted(means)
     assert (means[0], means[-1]) == (1.0, 3.0)
     assert len(budgets) >= 9
 
 
-def test_the_rule_of_a_budget_takes_its_mean_depth_on_the_held_out_inputs():
+def test_the_rule_of_a_budget_takes_its_mean_depth_on_the_held_out_inputs(pages):
     run = frost.load("mazes")
-    for budget in budgets_of(run):
+    for budget in pages("mazes")[0].facts["budgets"]:
         assert run.calibration.mean_depth_of(rule_of(budget)) == pytest.approx(budget["mean_depth"], abs=1e-3)
 
 
-def test_at_full_depth_no_input_stops_early():
+def test_at_full_depth_no_input_stops_early(pages):
     run = frost.load("addition")
     trajectory = run.model(torch.rand(4, 2, 64) * 2 - 1)
-    assert depth_under(rule_of(budgets_of(run)[-1]), trajectory.outputs,
+    assert depth_under(rule_of(pages("addition")[0].facts["budgets"][-1]), trajectory.outputs,
                        trajectory.score_logits).tolist() == [20, 20, 20, 20]
 
 
@@ -113,7 +112,7 @@ def test_a_folder_without_pictures_is_refused(tmp_path):
 
 def test_pictures_as_examples_of_a_problem_are_refused(tmp_path):
     with pytest.raises(ValueError, match="takes problems of shape"):
-        page_of(frost.load("addition"), "addition", tmp_path)
+        page_of(problem_run(tmp_path / "run"), "own", tmp_path)
 
 
 @pytest.mark.parametrize(("size", "channels"), [(32, 3), (16, 1)])
@@ -124,12 +123,23 @@ def test_a_dozen_pictures_are_drawn_at_any_size(size, channels):
     assert all(0 <= example.inputs.min() < example.inputs.max() <= 1 for example in found)
 
 
-def test_a_problem_of_unknown_kind_gets_a_page(tmp_path):
+def problem_run(folder):
+    """A run of problems of a kind that the page knows nothing of."""
     model = build(replace(TINY, backbone="grid"), seed=0)
     rank = torch.rand(120, 3)
     quality = (torch.rand(120, 3) > 0.5).float()
-    model.save(tmp_path / "run", Calibration.gather(rank, quality, weights_hash=weights_hash(model)))
-    page = page_of(frost.load(tmp_path / "run"), "own")
+    model.save(folder, Calibration.gather(rank, quality, weights_hash=weights_hash(model)))
+    return frost.load(folder)
+
+
+def test_a_budget_names_the_mean_depth_that_a_calibration_has_its_rule_for(pages):
+    calibration = frost.load("digits").calibration
+    for budget in pages("digits")[0].facts["budgets"][:-1]:
+        assert calibration.at_mean_depth(budget["asked"]).thresholds == rule_of(budget).thresholds
+
+
+def test_a_problem_of_unknown_kind_gets_a_page(tmp_path):
+    page = page_of(problem_run(tmp_path / "run"), "own")
     assert page.facts["view"] == "cells"
     assert len(page.examples) == 12
 

@@ -43,14 +43,14 @@ const TILES = {
   queue: ["Queue", ({ waiting, occupied, slots, state, late, expired }) => [`${whole(waiting)} waiting`,
     gauge(occupied / Math.max(1, slots)), `${whole(occupied)} of ${whole(slots)} slots in use; ${state}` +
     (late + expired ? `; ${whole(late)} late, ${whole(expired)} too late` : "")]],
-  efficiency: ["Efficiency", ({ efficiency, answered }) => (efficiency === null ? ["not known yet", gauge(0), "no steps"]
-    : [`${rounded(100 * efficiency, 1)} %`, gauge(efficiency),
+  efficiency: ["Efficiency", ({ efficiency, answered }) => (efficiency === null
+    ? ["not known yet", gauge(0), "no steps"] : [`${rounded(100 * efficiency, 1)} %`, gauge(efficiency),
       `of the rows computed were of an input; ${whole(answered)} answers`])],
   drift: ["Drift", ({ drift, is_watched: watched }) => {
     if (!drift) return [watched ? "too few inputs" : "not watched", gauge(0),
       watched ? "compared with the calibration from 128 inputs on" : "the run has no calibration"];
-    const { distance, limit, inputs } = drift, words = `distance ${rounded(distance, 3)}, limit ${rounded(limit, 3)}, ` +
-      `${whole(inputs)} inputs`;
+    const { distance, limit, inputs } = drift;
+    const words = `distance ${rounded(distance, 3)}, limit ${rounded(limit, 3)}, ${whole(inputs)} inputs`;
     return [drift.has_drifted ? "inputs have changed" : "none", gauge(distance / Math.max(limit, 1e-9) / 2),
       drift.has_drifted ? `${words}; the log says how to calibrate anew` : words, drift.has_drifted];
   }],
