@@ -155,7 +155,8 @@ def test_a_failure_of_ours_is_500_without_a_word_about_it(server, monkeypatch):
     with running("digits") as other:
         monkeypatch.undo()
         monkeypatch.setattr(Service, "run_named", broken)
-        reply = other.post(png(), headers=PNG)
-        assert "secret" not in refused(reply, 500)
-        failure = next(line for line in other.lines() if line["event"] == "failure")
-        assert failure["request_id"] == reply.headers["x-request-id"]
+        for path in ("/predict", "/runs/digits/trajectory"):
+            reply = other.post(png(), path, PNG)
+            assert "secret" not in refused(reply, 500)
+            failure = [line for line in other.lines() if line["event"] == "failure"][-1]
+            assert failure["request_id"] == reply.headers["x-request-id"]

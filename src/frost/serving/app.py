@@ -79,9 +79,7 @@ class App:
         except asyncio.CancelledError:    # the server has waited long enough for it
             reply = Refusal(503, "the server has ended before there was an answer.", ("connection", "close")).reply
         except Exception as error:
-            self.service.log("failure", "error", request_id=ask.notes["request_id"],
-                             error=f"{type(error).__name__}: {error}")
-            reply = Refusal(500, "something went wrong here; the log has it under the request's id.").reply
+            reply = failed(self.service, ask, error).reply
         self._note(ask, reply.status, began)
         await self._send(send, reply, ask.notes["request_id"])
 
@@ -155,6 +153,12 @@ class App:
 def too_much_header(most: int) -> Refusal:
     """Of a request line and headers that are too long."""
     return Refusal(431, f"request line and headers have at most {most:,} bytes together.", ("connection", "close"))
+
+
+def failed(service: Service, ask: Ask, error: Exception) -> Refusal:
+    """Of a failure of ours, which is in the log and not in the answer."""
+    service.log("failure", "error", request_id=ask.notes["request_id"], error=f"{type(error).__name__}: {error}")
+    return Refusal(500, "something went wrong here; the log has it under the request's id.")
 
 
 def _known(method: str) -> str:

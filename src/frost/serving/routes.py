@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from frost.serving import oip, schema
-from frost.serving.app import GONE, asked
+from frost.serving.app import GONE, asked, failed
 from frost.serving.asks import Ask, ClientGone, Refusal, Reply, reply_json
 from frost.serving.front import front
 from frost.serving.pages import documents
@@ -47,7 +47,7 @@ def make_routes(service: Service) -> FastAPI:
             ("GET", "/v2/models/{name}/versions/{version}", handlers.v2_model, schema.V2_MODEL),
             ("GET", "/v2/models/{name}/versions/{version}/ready", handlers.v2_ready, schema.READY),
             ("POST", "/v2/models/{name}/versions/{version}/infer", handlers.v2_infer, schema.infer(service))):
-        app.add_api_route(path, _endpoint(path, handler), methods=[method], response_class=Response,
+        app.add_api_route(path, _endpoint(service, path, handler), methods=[method], response_class=Response,
                           name=f"{method} {path}", **schema.route(extra, path))
     return app
 
@@ -123,7 +123,7 @@ class _Handlers:
             raise Refusal(503, "the server is ending and takes no more requests.", ("connection", "close"))
 
 
-def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         ask = asked(request.scope)
         ask.notes["route"] = path
@@ -133,6 +133,8 @@ def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Resp
             return _response(refusal.reply)
         except ClientGone:
             return Response(status_code=GONE)    # for the log; there is no one to send it to
+        except Exception as error:
+            return _response(failed(service, ask, error).reply)
     return endpoint
 
 
