@@ -51,6 +51,23 @@ CAMPAIGNS = {
     "R04": ("a service of two replicas under load: its queues are filled, one replica is killed, one taken away",
             "429 when full; every request has an answer or an error, and where nothing dies an answer",
             "cluster_serving.py"),
+    "F19": ("requests made up from the OpenAPI schema, and damaged bytes",
+            "no undocumented 5xx, no traceback, memory grows by less than 20 MB", "service.py"),
+    "F20": ("bodies that lie about their size, a gigabyte, a million chunks, bombs, odd pictures (F20, F21)",
+            "refused within a second, memory grows by less than 32 MB", "service.py"),
+    "F22": ("four times the capacity, whatever the server does, on steps of a ViT-B/16",
+            "90 % of the capacity in answers, 429 for the others, as before within 5 s", "service.py"),
+    "F23": ("slow sockets beside normal requests at half load", "p99 at most 1.5 times as long, none lost", "service.py"),
+    "F24": ("half of all requests are broken off by their clients", "slots free with the step after the one under way",
+            "service.py"),
+    "F26": ("SIGTERM under load", "every accepted request answered, exit 0 within 10 s", "service.py"),
+    "F27": ("every route by every method, with no key, wrong ones, parts of it and the right one",
+            "nothing without the key but liveness, readiness and the page that asks for it", "service.py"),
+    "F28": ("a long day at 70 % load with bad requests and clients that go away",
+            "memory grows by less than 0.5 MB a minute, descriptors and threads not at all", "service.py"),
+    "needles": ("inputs over HTTP among others, in strict mode, under load", "the bits of the answer alone", "service.py"),
+    "budgets": ("1.5 times the capacity at full depth, answered with fewer steps (`--under-load shallower`)",
+                "99 % in time, at most 2 points lost", "service.py"),
 }
 HEAD = """# Reliability
 

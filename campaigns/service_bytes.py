@@ -137,7 +137,8 @@ def f20(folder: Path, share: float, seed: int) -> dict[str, Any]:
         plain_growth = plain.status("VmHWM") / 1024 - began
     failures = len(faults) + tracebacks + (growth > GROWTH) + (plain_growth <= GROWTH)
     return {"n": count, "failures": int(failures), "faults": sorted(set(faults)), "growth mb": round(growth, 1),
-            "slowest refusal seconds": round(slowest, 2), "control": {"a plain server": {"growth mb": round(plain_growth)}}}
+            "slowest refusal seconds": round(slowest, 2),
+            "control": {"a plain server": {"growth mb": round(plain_growth)}}}
 
 
 def _send(server: Process, attack: Attack) -> tuple[int, float]:

@@ -125,7 +125,7 @@ async def _aborts(server: Process, requests: list[bytes], rounds: int, seed: int
         staying = [asyncio.create_task(load.one(place, time.perf_counter())) for place in range(10)]
         leaving = []
         for place in range(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(requests[place])
             leaving.append(writer)
         await asyncio.sleep(0.05 + 0.2 * chance.random())
