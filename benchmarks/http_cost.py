@@ -24,17 +24,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "campaigns"))
 RESULT = ROOT / "docs" / "results" / "http.json"
 
-from clients import (  # noqa: E402
-    Load,
-    Plain,
-    Process,
-    Served,
-    capacity,
-    pictures,
-    quantile,
-    request_of,
-    untrained,
-)
+from bodies import pictures, untrained  # noqa: E402
+from clients import Load, Plain, Process, Served, capacity, quantile, request_of  # noqa: E402
 
 SMALL, LARGE = "cifar100-cpu", "vit-b16"
 SHARE_OF_DEPTH = 0.6      # mean depth of the adaptive server, of full depth
@@ -62,8 +53,9 @@ class Stub(asyncio.Protocol):
 
 def alone(run: str, slots: int, seconds: float) -> None:
     """In a process of its own: the engine's answers a second at full depth, by the options of `frost serve`."""
-    import frost
     import torch
+
+    import frost
 
     found = frost.load(run)
     shape = found.model.signature.parts[0].shape

@@ -25,7 +25,8 @@ from hostile_data import record
 
 Campaign = Callable[[Path, float, int], dict[str, Any]]
 CAMPAIGNS: dict[str, Campaign] = {
-    "F19": service_fuzz.f19, "F20": service_bytes.f20, "F22": service_load.f22, "F23": service_bytes.f23, "F24": service_load.f24, "F26": service_load.f26,
+    "F19": service_fuzz.f19, "F20": service_bytes.f20, "F22": service_load.f22, "F23": service_bytes.f23,
+    "F24": service_load.f24, "F26": service_load.f26,
     "F27": service_fuzz.f27, "F28": service_load.f28, "needles": service_answers.needles}
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from clients import Got, Load, Plain, Process, Served, capacity, npy, picture, quantile, request_of
+from bodies import npy, picture
+from clients import Got, Load, Plain, Process, Served, capacity, quantile, request_of
 
 RUN = "cifar100-cpu"
 NPY, PNG = "application/x-npy", "image/png"

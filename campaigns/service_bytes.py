@@ -27,6 +27,8 @@ from service_load import slow_run
 GROWTH, SECONDS, BODY_SECONDS = 32.0, 1.0, 11.0
 SOCKETS = 200
 SLOWER = 1.5
+ODD = (("1", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("RGBA", "PNG"), ("I;16", "PNG"), ("I", "PNG"), ("CMYK", "JPEG"),
+       ("L", "JPEG"), ("RGBA", "WEBP"))
 POST = b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-type: image/png\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
@@ -60,8 +62,8 @@ def attacks(megabytes: int) -> list[Attack]:
     text = PngImagePlugin.PngInfo()
     text.add_text("a", "x" * 50_000_000, zip=True)
     packed = gzip.compress(bytes(200_000_000), 6)[:900_000]
-    huge = b"\x93NUMPY\x01\x00v\x00" + (b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }".ljust(
-        117) + b"\n")
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }"
+    huge = b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n"
     refused = (400, 413, 415, 422)
 
     def sized(length: bytes, body: bytes = b"x") -> Iterator[bytes]:
@@ -88,29 +90,31 @@ def attacks(megabytes: int) -> list[Attack]:
 
     deep = b'{"inputs": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     both = POST + b"content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
-    infer = (b'{"inputs": [{"name": "input", "shape": [4294967295, 4294967295, 3, 32], "datatype": "FP64", "data": [1]}]}')
+    infer = b'{"inputs": [{"name": "input", "shape": [4294967295, 4294967295, 3], "datatype": "FP64", "data": [1]}]}'
+    wide = image("L", (32, 32), "JPEG").replace(b"\0\x20\0\x20", b"\xea\x60\xea\x60")
     found = [
         Attack("length of a terabyte", sized(b"1000000000000"), (413,)), Attack("length < 0", sized(b"-5"), (400, 413)),
         Attack("length of 5,000 digits", sized(b"9" * 5000), (400, 413)),
         Attack("length in words", sized(b"many"), (400, 413)),
         Attack("length too short", sized(b"2", b"x" * 500), (422, 400)),
-        Attack("length too long", sized(b"500"), (408,), BODY_SECONDS), Attack("length and chunks", iter([both]), refused),
+        Attack("length too long", sized(b"500"), (408,), BODY_SECONDS),
+        Attack("length and chunks", iter([both]), refused),
         Attack("two lengths", sized(b"3\r\ncontent-length: 9", b"abc"), refused),
         Attack("a gigabyte in chunks", streamed(), (413,)), Attack("a gigabyte announced", announced(), (413,)),
-        Attack("a million chunks", tiny(), refused), Attack("gzip bomb", sent(packed, more=b"content-encoding: gzip\r\n"), (415,)),
+        Attack("a million chunks", tiny(), refused),
+        Attack("gzip bomb", sent(packed, more=b"content-encoding: gzip\r\n"), (415,)),
         Attack("ten billion pixels", sent(bomb(100_000, 100_000)), (413,)),
         Attack("no pixels", sent(bomb(0, 0)), refused), Attack("a line of pixels", sent(bomb(2**31 - 1, 1)), refused),
         Attack("packed text in a PNG", sent(image("L", (32, 32), pnginfo=text)), (200, *refused)),
         Attack("five megapixels", sent(image("RGB", (2500, 2000))), (413,)),
-        Attack("JPEG of 60,000 × 60,000", sent(image("L", (32, 32), "JPEG").replace(b"\0\x20\0\x20", b"\xea\x60\xea\x60"),
-                                              "image/jpeg"), refused),
-        Attack("huge array", sent(huge, "application/x-npy"), (422,)), Attack("deep JSON", sent(deep, "application/json"), (400,)),
+        Attack("JPEG of 60,000 × 60,000", sent(wide, "image/jpeg"), refused),
+        Attack("huge array", sent(huge, "application/x-npy"), (422,)),
+        Attack("deep JSON", sent(deep, "application/json"), (400,)),
         Attack("huge tensor", sent(infer, "application/json", path="/v2/models/cifar100-cpu/infer"), (422,))]
     found += [Attack(f"{kind} named PNG", sent(image("RGB", (32, 32), kind)), refused)
               for kind in ("GIF", "TIFF", "BMP", "ICO", "PPM")]
-    found += [Attack(f"mode {mode} of {kind}", sent(image(mode, (32, 32), kind), f"image/{kind.lower()}"), (200, *refused))
-              for mode, kind in (("1", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("RGBA", "PNG"), ("I;16", "PNG"), ("I", "PNG"),
-                                 ("CMYK", "JPEG"), ("L", "JPEG"), ("RGBA", "WEBP"))]
+    found += [Attack(f"mode {mode}", sent(image(mode, (32, 32), kind), f"image/{kind.lower()}"), (200, *refused))
+              for mode, kind in ODD]
     return found
 
 
@@ -133,7 +137,8 @@ def f20(folder: Path, share: float, seed: int) -> dict[str, Any]:
         growth, tracebacks = most - before, server.tracebacks
     with Plain("cifar100-cpu") as plain:
         began = plain.megabytes
-        _send(plain, Attack("eighty megapixels", iter([request_of(image("RGB", (9000, 9000)), "image/png")]), (200,), 30.0))
+        large = request_of(image("RGB", (9000, 9000)), "image/png")
+        _send(plain, Attack("eighty megapixels", iter([large]), (200,), 30.0))
         plain_growth = plain.status("VmHWM") / 1024 - began
     failures = len(faults) + tracebacks + (growth > GROWTH) + (plain_growth <= GROWTH)
     return {"n": count, "failures": int(failures), "faults": sorted(set(faults)), "growth mb": round(growth, 1),

@@ -18,7 +18,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-from clients import HERE, Plain, Process, Served, npy, pictures, request_of
+from bodies import npy, pictures
+from clients import HERE, Plain, Process, Served, request_of
 
 GROWTH = 20.0          # MB
 DOCUMENTED = (503, 504)

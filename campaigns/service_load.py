@@ -14,20 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from clients import (
-    BROKEN,
-    REFUSED,
-    Got,
-    Load,
-    Plain,
-    Process,
-    Served,
-    capacity,
-    pictures,
-    quantile,
-    request_of,
-    untrained,
-)
+from bodies import pictures, untrained
+from clients import BROKEN, REFUSED, Got, Load, Plain, Process, Served, capacity, quantile, request_of
 
 LONGEST_DRAIN = 10.0       # seconds
 RECOVERY = 5.0             # seconds after an overload until an answer takes what it took before
