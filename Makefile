@@ -81,6 +81,8 @@ campaigns: $(VENV)/.test
 	@$(BIN)/python campaigns/kill_reproduction.py --only supervision losses
 	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/paper/test_reproduction.py -k browser
 	@FROST_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/page
+	@$(PIP) -e ".[campaigns]"
+	@$(BIN)/python campaigns/service.py $(if $(CIFAR),--data $(CIFAR))
 	@$(BIN)/python campaigns/pages.py
 
 # The theme prints a notice about its successor on every build.
