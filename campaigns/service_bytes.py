@@ -27,7 +27,7 @@ from service_load import slow_run
 GROWTH, SECONDS, BODY_SECONDS = 32.0, 1.0, 11.0
 SOCKETS = 200
 SLOWER = 1.5
-ODD = (("1", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("RGBA", "PNG"), ("I;16", "PNG"), ("I", "PNG"), ("CMYK", "JPEG"),
+ODD = (("1", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("RGBA", "PNG"), ("I;16", "PNG"), ("CMYK", "JPEG"),
        ("L", "JPEG"), ("RGBA", "WEBP"))
 POST = b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-type: image/png\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
@@ -61,7 +61,7 @@ def attacks(megabytes: int) -> list[Attack]:
     block = bytes(2**20)
     text = PngImagePlugin.PngInfo()
     text.add_text("a", "x" * 50_000_000, zip=True)
-    packed = gzip.compress(bytes(200_000_000), 6)[:900_000]
+    packed = gzip.compress(bytes(100_000_000), 6)
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }"
     huge = b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n"
     refused = (400, 413, 415, 422)

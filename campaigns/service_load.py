@@ -21,6 +21,7 @@ LONGEST_DRAIN = 10.0       # seconds
 RECOVERY = 5.0             # seconds after an overload until an answer takes what it took before
 SLOPE = 0.5                # MB a minute
 SLOW = {"depth": 4}        # a step of a ViT-B/16; four of them, so that a minute holds enough answers
+FREE = 3                   # steps: one before the client goes, the one under way then, one until it is seen
 JPEG, PNG = "image/jpeg", "image/png"
 
 
@@ -108,7 +109,6 @@ async def _aborts(server: Process, requests: list[bytes], rounds: int, seed: int
     """Rounds in which a slot was free too late, requests without an answer, and the most steps until all were free."""
     chance, late, lost, longest = random.Random(seed), 0, 0, 0
     for _ in range(rounds):
-        begun = await asyncio.to_thread(server.get, "/stats")
         load = Load(server.port, requests, connections=10, keep=False)
         staying = [asyncio.create_task(load.one(place, time.perf_counter())) for place in range(10)]
         leaving = []
@@ -120,23 +120,20 @@ async def _aborts(server: Process, requests: list[bytes], rounds: int, seed: int
         before = (await asyncio.to_thread(server.get, "/stats"))["runs"]["vit"]
         for writer in leaving:
             writer.transport.abort()
-        steps = await _until_free(server, begun["runs"]["vit"], before["steps"])
-        longest, late = max(longest, steps), late + (steps > 2)    # one was under way, one comes before the answer
+        steps = await _until_free(server, staying, before["steps"])
+        longest, late = max(longest, steps), late + (steps > FREE)
         await asyncio.gather(*staying)
         lost += sum(got.status != 200 for got in load._ended())
     return late, lost, longest
 
 
-async def _until_free(server: Process, begun: dict[str, Any], steps: int) -> int:
-    """Steps of the engine until no more inputs are in it than have a client."""
+async def _until_free(server: Process, staying: list[asyncio.Task[None]], steps: int) -> int:
+    """Steps of the engine until it holds no more inputs than there are clients that wait."""
     while True:
+        waiting = sum(not task.done() for task in staying)
         now = (await asyncio.to_thread(server.get, "/stats"))["runs"]["vit"]
-        if now["occupied"] + now["waiting"] + now["answered"] - begun["answered"] <= 10 or (
-                now["cancelled"] - begun["cancelled"] + now["answered"] - begun["answered"] >= 10
-                and now["occupied"] + now["waiting"] <= 10):
+        if now["occupied"] + now["waiting"] <= waiting or now["steps"] - steps > 40:
             return int(now["steps"] - steps)
-        if now["steps"] - steps > 40:
-            return 40
         await asyncio.sleep(0.002)
 
 
