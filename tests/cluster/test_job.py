@@ -1,6 +1,7 @@
 """What a cluster's job is asked for, where its answers go, and what is refused; without a cluster."""
 
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -186,3 +187,34 @@ def test_the_command_wants_a_list_and_a_folder(capsys):
 def test_options_of_a_cluster_belong_to_it(capsys):
     assert main(["predict", "digits", "a.png", "--actors", "2"]) == 2
     assert "--actors and --block belong to --ray" in capsys.readouterr().err
+
+
+DYING = """
+import asyncio, sys
+import pyarrow as pa
+from frost.checkpoint import load
+from frost.cluster.identity import identity
+from frost.cluster.worker import Task, Worker
+from frost.halting.budget import Budget
+
+worker = Worker(Task("digits", identity(load("digits")), Budget(), 8, 1, "image", "file"))
+opened = worker.engine.engine.open
+
+def broken():
+    session = opened()
+    session.advance = lambda: (_ for _ in ()).throw(MemoryError())
+    return session
+worker.engine.engine.open = broken
+
+async def answers():
+    async for table in worker(pa.table({"file": ["a"], "image": [sys.argv[1]]})):
+        print(table)
+asyncio.run(answers())
+"""
+
+
+def test_a_dead_engine_ends_its_process(tmp_path):
+    done = subprocess.run([sys.executable, "-c", DYING, picture(tmp_path / "a.png")], capture_output=True, timeout=60,
+                          check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"Traceback" not in done.stderr
