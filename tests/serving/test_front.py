@@ -82,11 +82,11 @@ def test_the_live_view_moves_with_the_answers(chromium, server):
     tab.tab.wait_for_selector("#live-queue b")
     for seed in range(7):
         server.post(png(seed), params={"depth": 5})
-    tab.tab.wait_for_function("() => document.getElementById('live-depths').textContent.includes('5 steps')")
+    tab.tab.wait_for_function("() => document.getElementById('live-depths').textContent.includes('mean of 7 of')")
     tab.tab.wait_for_function("() => !document.getElementById('live-rate').textContent.includes('Rate0 ')")
     shown = tab.tab.inner_text("#live")
     tab.tab.close()
-    assert "mean of 7 of late; most often 5 of 8" in shown
+    assert "5 steps\nmean of 7 of late; most often 5 of 8" in shown
     assert "of 8 slots in use; running" in shown
     assert "%" in shown.split("Efficiency")[1]
     assert "Drift" in shown
