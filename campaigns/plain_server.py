@@ -70,6 +70,7 @@ def main() -> None:
     run = frost.load(options.run)
     run.model.eval()
     with bound("127.0.0.1", 0) as listening:
+        listening.listen(2048)    # connections wait from now on
         print(json.dumps({"event": "ready", "url": f"http://127.0.0.1:{listening.getsockname()[1]}"}),
               file=sys.stderr, flush=True)
         uvicorn.Server(uvicorn.Config(application(run, options.keep), access_log=False)).run([listening])
