@@ -43,8 +43,8 @@ const TILES = {
   queue: ["Queue", ({ waiting, occupied, slots, state, late, expired }) => [`${whole(waiting)} waiting`,
     gauge(occupied / Math.max(1, slots)), `${whole(occupied)} of ${whole(slots)} slots in use; ${state}` +
     (late + expired ? `; ${whole(late)} late, ${whole(expired)} too late` : "")]],
-  efficiency: ["Efficiency", ({ efficiency, answered }) => (efficiency === null
-    ? ["not known yet", gauge(0), "no steps"] : [`${rounded(100 * efficiency, 1)} %`, gauge(efficiency),
+  efficiency: ["Efficiency", ({ efficiency, answered }) => (!answered || efficiency === null
+    ? ["not known yet", gauge(0), "no answers"] : [`${rounded(100 * efficiency, 1)} %`, gauge(efficiency),
       `of the rows computed were of an input; ${whole(answered)} answers`])],
   drift: ["Drift", ({ drift, is_watched: watched }) => {
     if (!drift) return [watched ? "too few inputs" : "not watched", gauge(0),
