@@ -24,6 +24,7 @@ from clients import HERE, Plain, Process, Served, request_of
 GROWTH = 20.0          # MB
 DOCUMENTED = (503, 504)
 WAIT = 0.4             # seconds for the answer to damaged bytes, which may never come
+NAME = "run-of-the-campaign"    # which nobody learns without the key
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = ("/", "/live", "/ready", "/v2/health/live", "/v2/health/ready")    # the page at / asks for the key itself
 KEY = "a-key-of-the-campaign-0123456789"
@@ -154,11 +155,11 @@ def f27(folder: Path, share: float, seed: int) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as file:
         file.write(f"{KEY}\n")
         file.flush()
-        with Served("digits", "--key-file", file.name) as server:
+        with Served(f"{NAME}=digits", "--key-file", file.name) as server:
             count, opened, closed = _by_all_keys(server)
             page = httpx.get(server.url).text
-            told = KEY in server.text() or KEY in page or "digits" in page
-    with Served("digits") as server:
+            told = KEY in server.text() or KEY in page or NAME in page
+    with Served(f"{NAME}=digits") as server:
         _, without, _ = _by_all_keys(server)
     return {"n": count, "failures": opened + closed + told + int(not without), "answered without the key": opened,
             "refused with it": closed, "control": {"no --key-file": {"n": count, "answered": without}}}
@@ -177,7 +178,7 @@ def _by_all_keys(server: Process) -> tuple[int, int, int]:
 
     client.request("GET", "/openapi.json", headers=right)
     paths = json.load(client.getresponse())["paths"]
-    known = [path.replace("{name}", "digits").replace("{version}", "1") for path in paths]
+    known = [path.replace("{name}", NAME).replace("{version}", "1") for path in paths]
     known += ["/openapi.json", "/nowhere", "//live", "/live/", "/live/../stats", "/live%2f..%2fstats", "/LIVE",
               "/predict/live", "/stats?x=/live", "/v2/health/live/../../../stats"]
     wrong: list[dict[str, str]] = [
