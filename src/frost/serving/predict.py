@@ -13,7 +13,7 @@ from frost.runtime.async_engine import EngineStopped
 from frost.runtime.engine_thread import DeadlinePassed, Outcome
 from frost.runtime.scheduler import QueueFull
 from frost.serving.answers import answer_of
-from frost.serving.asks import Ask, ClientGone, Receive, Refusal, Reply, reply_json
+from frost.serving.asks import JSON, Ask, ClientGone, Receive, Refusal, Reply, reply_json
 
 if TYPE_CHECKING:
     from frost.serving.served import ServedRun
@@ -26,7 +26,10 @@ async def predict(served: ServedRun, ask: Ask) -> Reply:
     """Decode, queue, wait, and answer."""
     asked = ask.query()
     asked.pop("run", None)
-    decoded = await served.reader.read(ask, await ask.body())
+    body = await ask.body()
+    names_none = not set(asked) & set(BUDGETS) and not ask.header(b"content-type").startswith(JSON)
+    _check_room(served, served.engine.default.limit if names_none else 1)    # a full queue costs no decoding
+    decoded = await served.reader.read(ask, body)
     both = sorted(set(asked) & set(decoded.fields))
     if both:
         raise Refusal(422, f"{', '.join(both)} came in the query and in the body; say it once.")
@@ -54,12 +57,8 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
             raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
                                f"{engine.max_queue:,}; send several requests.")
         left = max(0.0, seconds - (time.monotonic() - ask.arrived))
-        engine.check_room(steps)    # all of them, or none
+        _check_room(served, steps)    # all of them, or none
         futures = [engine.enqueue(value, grant, left) for value in inputs]
-    except QueueFull as full:
-        raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
-    except EngineStopped as stopped:
-        raise Refusal(503, str(stopped)) from None
     except ValueError as error:
         raise Refusal(422, str(error)) from None
     outcomes = await _settled(futures, ask.receive, left + ask.limits.deadline)
@@ -72,6 +71,16 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     if all(isinstance(outcome, DeadlinePassed) for outcome in outcomes):
         raise Refusal(504, str(outcomes[0]))
     return [outcome for outcome in outcomes if isinstance(outcome, (Outcome, DeadlinePassed))]
+
+
+def _check_room(served: ServedRun, steps: int) -> None:
+    """Refuse what the queue has no room for, or an engine that takes no more."""
+    try:
+        served.engine.check_room(steps)
+    except QueueFull as full:
+        raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
+    except EngineStopped as stopped:
+        raise Refusal(503, str(stopped)) from None
 
 
 async def _settled(futures: Sequence[asyncio.Future[Outcome]], receive: Receive,
