@@ -26,6 +26,7 @@ class Backend(ABC):
     """Runs `begin` and `step`."""
 
     name: ClassVar[BackendName]
+    has_own_threads: ClassVar[bool] = False    # which those of PyTorch would get in the way of
     ignores_shape: ClassVar[bool] = False    # a row's bits are the same in batches of any size, where they are at one
 
     @abstractmethod

@@ -23,6 +23,7 @@ class OnnxRuntime(Backend):
     """Two sessions of ONNX Runtime."""
 
     name = "onnxruntime"
+    has_own_threads = True
 
     def __init__(self, step: Step, precision: Precision) -> None:
         try:

@@ -98,6 +98,16 @@ class Session:
     def advance(self) -> list[Result]:
         """One refinement step of everything that runs; the answers that have become known."""
         self._stepper.check_mode()    # it may change in the middle of a stream
+        if not self._stepper.backend.has_own_threads:
+            return self._advanced()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)    # rows are moved by one: idle threads wait busily, on the backend's cores
+        try:
+            return self._advanced()
+        finally:
+            torch.set_num_threads(threads)
+
+    def _advanced(self) -> list[Result]:
         results = self._late()
         self._fill(results)
         if self.scheduler.occupied and self._live is not None:
