@@ -171,7 +171,8 @@ def one_life(model: Frost, generator: random.Random, kind: type[Session]) -> str
     clock = [0.0]
     engine = Engine(model, Rule("rank", (generator.uniform(-0.3, 0.3),)), slots=3, clock=lambda: clock[0])
     assert model.signature is not None
-    session = kind(engine._stepper, Ladder(3, generator.choice([True, False])), model.signature, max_queue=8, sync_every=generator.choice([1, 2]),
+    ladder = Ladder(3, generator.choice([True, False]))
+    session = kind(engine._stepper, ladder, model.signature, max_queue=8, sync_every=generator.choice([1, 2]),
                    clock=lambda: clock[0])
     inside: dict[int, Item] = {}
     outcomes: dict[int, int] = {}
