@@ -56,7 +56,7 @@ def node():
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")    # its event loop must not run on into tests that have one of their own
 def chromium():
     """A browser that a test opens tabs in."""
     from playwright import sync_api as browsers  # of the extra `test`

@@ -22,7 +22,8 @@ def calibration():
 
 def test_each_budget_is_timed_at_its_own_depths_and_the_best_round_counts(calibration, monkeypatch):
     asked, rates = [], iter(range(100, 1000))
-    monkeypatch.setattr(clock, "full_rate", lambda model, images, precision, lasts, step: 1000.0 / step)
+    monkeypatch.setattr(clock, "at_full_depth", lambda model, backend, precision, step: step)
+    monkeypatch.setattr(clock, "full_rate", lambda step, images, lasts: 1000.0 / step)
 
     def timed(depths):
         asked.append(depths.mean())

@@ -429,14 +429,13 @@ def test_a_long_run_of_bad_images_does_not_hold_up_the_good_ones(model, executor
 def test_an_error_in_the_model_leaves_the_queue_as_it_was(model):
     rule = middle(model)
     expected = Engine(model, rule, slots=2).predict(images(4))
-    fails, whole = [True], model.begin
+    fails = [True]
 
-    def begin(inputs):
+    def out_of_memory(*_):
         if fails[0]:
             raise MemoryError
-        return whole(inputs)
 
-    model.begin = begin
+    model.stem.register_forward_pre_hook(out_of_memory)
     session = Engine(model, rule, slots=2).open()
     for place, image in enumerate(images(4)):
         session.submit(image, place)
