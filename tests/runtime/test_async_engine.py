@@ -165,10 +165,10 @@ def test_the_queue_is_measured_in_steps_at_full_depth(gate):
             await closed(gate, engine)
             first = asyncio.create_task(engine.submit(torch.rand(1, 8, 8)))
             await until(lambda: engine.progress.occupied == 1)
-            rest = [engine.enqueue(torch.rand(1, 8, 8), engine.default) for _ in range(2)]
+            rest = [engine.enqueue([torch.rand(1, 8, 8)], engine.default)[0] for _ in range(2)]
             assert engine.queued_steps == 8
             with pytest.raises(frost.QueueFull, match="8 steps are waiting, and the queue holds 10") as refused:
-                engine.enqueue(torch.rand(1, 8, 8), engine.default)
+                engine.enqueue([torch.rand(1, 8, 8)], engine.default)[0]
             assert refused.value.seconds > 0
             gate.set()
             await asyncio.gather(first, *rest)
@@ -181,9 +181,9 @@ def test_a_request_of_few_steps_takes_less_of_the_queue(gate):
         async with AsyncEngine(gated(depth=4), slots=1, max_queue=4) as engine:
             await closed(gate, engine)
             one = await engine.grant(Budget(depth=1))
-            futures = [engine.enqueue(torch.rand(1, 8, 8), one) for _ in range(4)]
+            futures = [engine.enqueue([torch.rand(1, 8, 8)], one)[0] for _ in range(4)]
             with pytest.raises(frost.QueueFull):
-                engine.enqueue(torch.rand(1, 8, 8), engine.default)
+                engine.enqueue([torch.rand(1, 8, 8)], engine.default)[0]
             gate.set()
             assert {answer.depth for answer in await asyncio.gather(*futures)} == {1}
 

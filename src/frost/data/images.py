@@ -24,6 +24,12 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 MOST_PIXELS = 64_000_000
 MOST_BYTES = 128 * 1024 * 1024
 TAIL = 1 << 16   # bytes at the end of a JPEG among which its end marker must be; cameras append a little
+# The limits here are stricter than Pillow's. Said once: a filter around each image would be of all threads.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+class TooManyPixels(ValueError):
+    """An image is larger than it may be, by its header."""
 
 
 def load_image(source: Path | bytes, size: int, channels: int = 3, most_pixels: int = MOST_PIXELS) -> Tensor:
@@ -37,11 +43,17 @@ def image_array(source: Path | bytes, size: int, channels: int = 3,
 
     Transparent pixels count as black, 16-bit levels lose their lower byte, animations give their first frame.
     """
-    with _opened(source, most_pixels) as (image, name):
-        try:
-            return _square(ImageOps.exif_transpose(image), size, channels)
-        except Exception as error:   # decoders raise nearly anything
-            raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
+    with opened(source, most_pixels) as (image, name):
+        return decoded(image, name, size, channels)
+
+
+def decoded(image: Image.Image, name: str, size: int, channels: int) -> NDArray[np.uint8]:
+    """The same of an image that is open."""
+    try:
+        ImageOps.exif_transpose(image, in_place=True)
+        return _square(image, size, channels)
+    except Exception as error:   # decoders raise nearly anything
+        raise ValueError(f"{name} cannot be decoded ({error}); replace or remove it.") from None
 
 
 def image_of_pixels(pixels: NDArray[np.uint8], size: int, channels: int = 3) -> Tensor:
@@ -53,14 +65,10 @@ def image_of_pixels(pixels: NDArray[np.uint8], size: int, channels: int = 3) -> 
 
 
 def _square(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
-    square = ImageOps.fit(_plain(image, channels), (size, size), Image.Resampling.BICUBIC)
+    square = _plain(image, channels)
+    if square.size != (size, size):
+        square = ImageOps.fit(square, (size, size), Image.Resampling.BICUBIC)
     return np.ascontiguousarray(np.array(square).reshape(size, size, channels).transpose(2, 0, 1))
-
-
-def pixels_of(source: bytes) -> int:
-    """Width times height, from the header; what is no image of ours, or larger than any may be, is a ValueError."""
-    with _opened(source) as (image, _):
-        return image.width * image.height
 
 
 def check_image(path: Path) -> None:
@@ -68,7 +76,7 @@ def check_image(path: Path) -> None:
 
     A PNG carries a checksum for each chunk, so that it need not be decoded; a JPEG is, at an eighth of its size.
     """
-    with _opened(path) as (image, name):
+    with opened(path) as (image, name):
         kind = image.format
         try:
             image.verify()   # of a PNG, the checksum of every chunk
@@ -79,7 +87,7 @@ def check_image(path: Path) -> None:
             raise ValueError(f"{name} ends too soon for a {kind}; replace or remove it.")
     if kind == "PNG":
         return
-    with _opened(path) as (image, name):
+    with opened(path) as (image, name):
         try:
             image.draft("RGB", (1, 1))
             image.load()
@@ -88,8 +96,8 @@ def check_image(path: Path) -> None:
 
 
 @contextmanager
-def _opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tuple[Image.Image, str]]:
-    """An image whose header has been read and found acceptable, and its name."""
+def opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tuple[Image.Image, str]]:
+    """An image whose header has been read and found acceptable, and its name; nothing is decoded yet."""
     name = "the image" if isinstance(source, bytes) else str(source)
     if isinstance(source, Path) and not source.is_file():
         raise ValueError(f"{name} must be an image file; there is none.")
@@ -97,18 +105,16 @@ def _opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tu
     if size > MOST_BYTES:
         raise ValueError(f"{name} has {size:,} bytes, the most is {MOST_BYTES:,}; make it smaller.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")   # the limit below is stricter than Pillow's
-            image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
-    except Image.DecompressionBombError:
-        raise ValueError(f"{name} has more than {most_pixels:,} pixels; make it smaller.") from None
+        image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise TooManyPixels(f"{name} has more than {most_pixels:,} pixels; make it smaller.") from None
     except Exception as error:
         reason = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({error})"
         raise ValueError(f"{name} is no PNG, JPEG or WebP image{reason}; replace or remove it.") from None
     with image:
         if image.width * image.height > most_pixels:
-            raise ValueError(f"{name} has {image.width} × {image.height} pixels, the most is {most_pixels:,} in all; "
-                             "make it smaller.")
+            raise TooManyPixels(f"{name} has {image.width} × {image.height} pixels, the most is {most_pixels:,} in "
+                                "all; make it smaller.")
         yield image, name
 
 

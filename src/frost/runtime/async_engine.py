@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Self
 
-from frost.core.inputs import Signature
+from frost.core.inputs import Inputs, Signature
 from frost.core.precision import Device
 from frost.core.trajectory import IterativeModel
 from frost.halting.budget import Budget
@@ -132,7 +132,7 @@ class AsyncEngine:
         """
         budget = Budget(quantile, mean_depth, accuracy_loss, depth)
         grant = self.default if budget == FULL_DEPTH else await self.grant(budget)
-        return await self.enqueue(inputs, grant, deadline)
+        return await self.enqueue([inputs], grant, deadline)[0]
 
     async def grant(self, budget: Budget) -> Grant:
         """What a budget allows; one that is new is fitted beside the loop."""
@@ -141,15 +141,24 @@ class AsyncEngine:
             return known
         return await self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
 
-    def enqueue(self, inputs: Any, grant: Grant, seconds: float | None = None) -> asyncio.Future[Outcome]:
-        """Queue one input at once, or refuse it; cancel the future to give it up."""
-        self.check_room(grant.limit)
+    def enqueue(self, inputs: Sequence[Any], grant: Grant, seconds: float | None = None
+                ) -> list[asyncio.Future[Outcome]]:
+        """Queue inputs at once, all of them or none; cancel a future to give its input up.
+
+        What they are is looked at here: the engine's thread would have to wait for the interpreter at each look.
+        """
+        self.check_room(grant.limit * len(inputs))
         assert self._thread is not None
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"a deadline must not be negative, got {seconds}.")
         due = None if seconds is None else self._clock() + seconds
+        accepted = [self._thread.session.accepted(value) for value in inputs]
+        return [self._enqueued(value, grant, due) for value in accepted]
+
+    def _enqueued(self, accepted: Inputs, grant: Grant, due: float | None) -> asyncio.Future[Outcome]:
+        assert self._thread is not None
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        ticket = Ticket(inputs, grant, due, future)
+        ticket = Ticket(accepted, grant, due, future)
         self._admitted += grant.limit
         self._open.add(future)
         future.add_done_callback(lambda done: self._left(ticket))

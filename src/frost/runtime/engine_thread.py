@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 class Ticket:
     """One input on its way."""
 
-    inputs: Any
+    inputs: Any                     # accepted by the session
     grant: Grant
     due: float | None               # when it takes the answer that it has
     future: Future[Outcome]
@@ -189,7 +189,7 @@ class EngineThread:
     def _submit(self, ticket: Ticket) -> Item:
         """The one place where the session is given an input."""
         seconds = None if ticket.due is None else max(0.0, ticket.due - self._clock())
-        return self.session.submit(ticket.inputs, ticket, seconds=seconds, rule=ticket.grant.rule)
+        return self.session.queue(ticket.inputs, ticket, seconds=seconds, rule=ticket.grant.rule)
 
     def _step(self) -> None:
         """One step of the session, and its answers."""

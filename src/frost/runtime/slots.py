@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from frost.core.block import FAILURES
-from frost.core.inputs import Signature, as_inputs, mapped
+from frost.core.inputs import Inputs, Signature, as_inputs, mapped
 from frost.core.precision import dtype_of
 from frost.halting.drift import Watch
 from frost.halting.stopping import StoppingRule
@@ -28,8 +28,6 @@ from frost.runtime.ladder import Ladder
 from frost.runtime.live import Live, Result, Window
 from frost.runtime.scheduler import Item, Scheduler
 from frost.runtime.stepper import Stepper
-
-LONG = 2**14    # numbers in a row that is copied by itself
 
 
 class Session:
@@ -63,7 +61,6 @@ class Session:
         """Of the batch that runs; 0 where nothing does."""
         return 0 if self._live is None else len(self._live.steps)
 
-    @torch.inference_mode(mode=False)
     def submit(self, inputs: Any, key: Any = None, depth: int | None = None, seconds: float | None = None,
                rule: StoppingRule | None = None) -> Item:
         """Queue an input; what is none of the model's is a ValueError.
@@ -73,13 +70,23 @@ class Session:
             seconds: from now until it takes the answer that it has.
             rule: of its own, by a signal that the engine computes; None is the engine's.
         """
-        model, rules = self._stepper.model, self._stepper.rules
+        return self.queue(self.accepted(inputs), key, depth, seconds, rule)
+
+    @torch.inference_mode(mode=False)
+    def accepted(self, inputs: Any) -> Inputs:
+        """A copy of an input as the model takes it, or a ValueError; any thread may ask."""
+        model = self._stepper.model
         if not (model.zoo_config is not None and self._signature.is_met_by(inputs, self._dtype)):
             inputs = as_inputs(inputs)
             model.check(mapped(lambda part: part[None], inputs))    # a stem of the zoo looks at shapes only
-        inputs = self._signature.fitted(inputs, self._dtype)
+        return self._signature.fitted(inputs, self._dtype)
+
+    def queue(self, inputs: Inputs, key: Any = None, depth: int | None = None, seconds: float | None = None,
+              rule: StoppingRule | None = None) -> Item:
+        """`submit`, of an input that has been accepted."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"seconds must not be negative, got {seconds}.")
+        model, rules = self._stepper.model, self._stepper.rules
         limit = model.depth if depth is None else operator.index(depth)
         if not 1 <= limit <= model.depth:
             raise ValueError(f"depth must lie between 1 and {model.depth}, got {depth}.")
@@ -177,14 +184,12 @@ class Session:
         assert self._live is not None
         live = self._live = self._grown(self._live, min(ours.occupied + ours.staged, ours.slots))
         moves = ours.place()
-        device = self._stepper.device
-        rows, slots = (torch.tensor(part, device=device) for part in zip(*moves, strict=True))
+        rows, slots = map(list, zip(*moves, strict=True))
+        places = torch.tensor(slots, device=self._stepper.device)
+        is_run = rows == list(range(rows[0], rows[0] + len(rows)))    # nearly always: then nothing is gathered first
+        taken = slice(rows[0], rows[-1] + 1) if is_run else torch.tensor(rows, device=self._stepper.device)
         for target, source in zip(live.tensors(), self._stage.tensors(), strict=True):
-            if device.type == "cpu" and target[0].numel() >= LONG:
-                for row, slot in moves:    # each row is copied once, not twice
-                    target[slot].copy_(source[row])
-            else:
-                target.index_copy_(0, slots, source.index_select(0, rows).to(target.dtype))
+            target.index_copy_(0, places, source[taken].to(target.dtype))
         for _, slot in moves:
             self._window.join(slot)
         if not ours.staged:

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from PIL.Image import Image
 from torch import Tensor
 
 from frost.core.inputs import Signature
-from frost.data.images import image_array, pixels_of
+from frost.data.images import TooManyPixels, decoded, opened
 from frost.serving.asks import Ask, Refusal, parsed
 
 IMAGE_KINDS = ("image/png", "image/jpeg", "image/webp")
@@ -63,20 +64,17 @@ class Reader(NamedTuple):
 
     async def _image(self, data: bytes, most_pixels: int) -> Tensor:
         try:
-            pixels = pixels_of(data)
-            if pixels > most_pixels:
-                raise Refusal(413, f"an image has at most {most_pixels:,} pixels, this one has {pixels:,}; make it "
-                                   "smaller.")
-            if pixels <= INLINE_PIXELS:
-                return self._floats(data)
-            return await asyncio.get_running_loop().run_in_executor(THREADS, self._floats, data)
+            with opened(data, most_pixels) as (image, name):
+                if image.width * image.height <= INLINE_PIXELS:
+                    return self._floats(image, name)
+                return await asyncio.get_running_loop().run_in_executor(THREADS, self._floats, image, name)
         except ValueError as error:
-            raise Refusal(413 if "pixels" in str(error) else 422, str(error)) from None
+            raise Refusal(413 if isinstance(error, TooManyPixels) else 422, str(error)) from None
 
-    def _floats(self, data: bytes) -> Tensor:
+    def _floats(self, image: Image, name: str) -> Tensor:
         """The bits of `data.splits.as_float`, by NumPy: each call of torch gives the engine's thread a turn."""
         assert self.size is not None
-        return torch.from_numpy(image_array(data, self.size, self.channels).astype(np.float32) / np.float32(255))
+        return torch.from_numpy(decoded(image, name, self.size, self.channels).astype(np.float32) / np.float32(255))
 
     async def _json(self, value: Any, ask: Ask) -> Decoded:
         """{"images": [base64, …]} or {"inputs": [numbers, …]}, and what else is said."""

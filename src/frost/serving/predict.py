@@ -57,8 +57,8 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
             raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
                                f"{engine.max_queue:,}; send several requests.")
         left = max(0.0, seconds - (time.monotonic() - ask.arrived))
-        _check_room(served, steps)    # all of them, or none
-        futures = [engine.enqueue(value, grant, left) for value in inputs]
+        _check_room(served, steps)
+        futures = engine.enqueue(inputs, grant, left)
     except ValueError as error:
         raise Refusal(422, str(error)) from None
     outcomes = await _settled(futures, ask.receive, left + ask.limits.deadline)

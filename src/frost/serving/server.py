@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Generator
 
@@ -21,6 +23,7 @@ from frost.serving.protocol import LINGER, timed
 from frost.serving.service import Service
 
 GRACE = 2.0    # seconds of the drain that are left for what comes before and after it
+TURN = 5e-4    # seconds that the engine's thread waits for the interpreter while requests are read, and they for it
 
 
 class Server(uvicorn.Server):
@@ -57,6 +60,8 @@ class Server(uvicorn.Server):
         """Start, and say so."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()    # what is there now stays: looking through it again and again would hold all threads up
         self._ready()
 
     def end(self) -> None:
@@ -96,6 +101,7 @@ def serve(service: Service, listening: socket.socket) -> int:
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server = Server(service, lambda: service.log("ready", url=url, runs=list(service.runs)))
+    sys.setswitchinterval(TURN)
     with listening:
         server.run([listening])
     service.log.flush()
