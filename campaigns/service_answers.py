@@ -19,7 +19,8 @@ from clients import Got, Load, Plain, Process, Served, capacity, quantile, reque
 
 RUN = "cifar100-cpu"
 NPY, PNG = "application/x-npy", "image/png"
-FLOOR = 1.5               # steps, that `shallower` may go down to
+FLOOR = 1.8               # steps, that `shallower` may go down to
+BACKEND = ("--backend", "eager")    # what serves where nothing was measured
 IN_TIME, LOST = 0.99, 2.0   # of the requests; points
 
 
@@ -90,11 +91,11 @@ def budgets(data: Path) -> Any:
         """1.5 times the capacity at full depth: `shallower`, `shed`, and a plain server at full depth."""
         requests, labels = labelled(data)
         seconds = max(8.0, 60 * share)
-        with Served(RUN) as server:
+        with Served(RUN, *BACKEND) as server:
             able = capacity(server, requests, max(4.0, seconds / 6))
             deadline = 5 * quantile(server.open(requests, seconds / 3, able / 2, seed=seed), 0.5)
             shed = _judged(server.open(requests, seconds, 1.5 * able, seed=seed), labels, deadline)
-        with Served(RUN, "--under-load", "shallower", "--floor", str(FLOOR)) as server:
+        with Served(RUN, *BACKEND, "--under-load", "shallower", "--floor", str(FLOOR)) as server:
             server.closed(requests, 2.0)
             ours = _judged(server.open(requests, seconds, 1.5 * able, seed=seed), labels, deadline)
         with Plain(RUN) as plain:

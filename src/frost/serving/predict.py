@@ -13,7 +13,7 @@ from frost.runtime.async_engine import EngineStopped
 from frost.runtime.engine_thread import DeadlinePassed, Outcome
 from frost.runtime.scheduler import QueueFull
 from frost.serving.answers import answer_of
-from frost.serving.asks import JSON, Ask, ClientGone, Receive, Refusal, Reply, reply_json
+from frost.serving.asks import JSON, Ask, ClientGone, Refusal, Reply, reply_json
 
 if TYPE_CHECKING:
     from frost.serving.served import ServedRun
@@ -61,7 +61,7 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
         futures = engine.enqueue(inputs, grant, left)
     except ValueError as error:
         raise Refusal(422, str(error)) from None
-    outcomes = await _settled(futures, ask.receive, left + ask.limits.deadline)
+    outcomes = await _settled(futures, ask, left + ask.limits.deadline)
     ask.notes["depth"] = sum(outcome.depth for outcome in outcomes if isinstance(outcome, Outcome)) / len(outcomes)
     for outcome in outcomes:
         if isinstance(outcome, ValueError):
@@ -83,24 +83,27 @@ def _check_room(served: ServedRun, steps: int) -> None:
         raise Refusal(503, str(stopped)) from None
 
 
-async def _settled(futures: Sequence[asyncio.Future[Outcome]], receive: Receive,
+async def _settled(futures: Sequence[asyncio.Future[Outcome]], ask: Ask,
                    seconds: float) -> list[Outcome | BaseException]:
     """Wait for all, or until the client goes away, or until there is no hope."""
-    watcher = asyncio.ensure_future(gone(receive))
-    watcher.add_done_callback(lambda _: [future.cancel() for future in futures])    # done futures take no notice
-    try:
-        async with asyncio.timeout(seconds):
-            if len(futures) == 1:
-                return [await _outcome(futures[0])]
-            return [await _outcome(future) for future in futures]
-    except TimeoutError:
-        raise Refusal(504, "there is no answer; the engine does not move.") from None
-    except asyncio.CancelledError:
-        if watcher.done() and not watcher.cancelled():
-            raise ClientGone from None
-        raise
-    finally:
-        watcher.cancel()
+    def give_up(gone: asyncio.Future[None]) -> None:
+        if not gone.cancelled():
+            for future in futures:
+                future.cancel()
+
+    with ask.leaving() as gone:
+        gone.add_done_callback(give_up)
+        try:
+            async with asyncio.timeout(seconds):
+                return [await _outcome(future) for future in futures]
+        except TimeoutError:
+            raise Refusal(504, "there is no answer; the engine does not move.") from None
+        except asyncio.CancelledError:
+            if gone.done() and not gone.cancelled():
+                raise ClientGone from None
+            raise
+        finally:
+            gone.remove_done_callback(give_up)
 
 
 async def _outcome(future: asyncio.Future[Outcome]) -> Outcome | BaseException:
@@ -108,12 +111,6 @@ async def _outcome(future: asyncio.Future[Outcome]) -> Outcome | BaseException:
         return await future
     except (ValueError, DeadlinePassed, EngineStopped) as error:
         return error
-
-
-async def gone(receive: Receive) -> None:
-    """Wait until the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def budget_of(fields: dict[str, Any], longest: float) -> tuple[Budget | None, float]:

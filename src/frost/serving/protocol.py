@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from frost.serving.asks import Refusal
+from frost.serving.asks import CLOSED, Refusal
 from frost.serving.limits import LIMITS, Limits
 
 LINGER = 0.3    # seconds that an idle connection stays open when the server ends
@@ -26,16 +26,20 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """A connection has until then to send a request's headers."""
         super().connection_made(transport)
+        self._closed: asyncio.Future[None] = self.loop.create_future()
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is awaited any more."""
+        """Nothing is awaited any more, and nobody waits for an answer."""
         self._have_headers()
         super().connection_lost(exc)
+        if not self._closed.done():
+            self._closed.set_result(None)
 
     def on_message_begin(self) -> None:
         """The first byte of a request, on a connection that may have served others."""
         super().on_message_begin()
+        self.scope[CLOSED] = self._closed    # type: ignore[literal-required]
         if self._stopwatch is None:
             self._await_headers()
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -104,5 +105,10 @@ def serve(service: Service, listening: socket.socket) -> int:
     sys.setswitchinterval(TURN)
     with listening:
         server.run([listening])
+    status = server.status if server.started else 1
+    is_stuck = service.beside.waiting > 0    # nobody waits for it any more, and no thread can be stopped
+    service.log("ended", **({"given_up": "a trajectory"} if is_stuck else {}))
     service.log.flush()
-    return server.status if server.started else 1
+    if is_stuck:
+        os._exit(status)
+    return status

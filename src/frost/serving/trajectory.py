@@ -23,7 +23,6 @@ from frost.halting.signals import SIGNALS, along
 from frost.page.build import facts_of
 from frost.runtime.live import DIVERGED
 from frost.serving.asks import JSON, Ask, ClientGone, Refusal, Reply, reply_json
-from frost.serving.predict import gone
 
 if TYPE_CHECKING:
     from frost.serving.served import ServedRun
@@ -49,18 +48,15 @@ class Beside:
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
         self.waiting += 1
         future.add_done_callback(self._left)
-        watcher = asyncio.ensure_future(gone(ask.receive))
         left = max(0.0, ask.limits.deadline - (time.monotonic() - ask.arrived))
-        try:
-            await asyncio.wait((future, watcher), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        with ask.leaving() as gone:
+            await asyncio.wait((future, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if future.done():
                 return future.result()
             future.cancel()
-            if watcher.done():
+            if gone.done():
                 raise ClientGone
-            raise Refusal(504, f"there is no answer after {ask.limits.deadline:g} s.")
-        finally:
-            watcher.cancel()
+        raise Refusal(504, f"there is no answer after {ask.limits.deadline:g} s.")
 
     def close(self) -> None:
         """Begin nothing more."""
