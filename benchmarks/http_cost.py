@@ -59,7 +59,9 @@ def alone(run: str, slots: int, backend: BackendName, seconds: float) -> None:
     import torch
 
     import frost
+    from frost.core.malloc import keep_pages
 
+    keep_pages()    # as the command line does
     found = frost.load(run)
     shape = found.model.signature.parts[0].shape
     signals = tuple(found.calibration.signals)

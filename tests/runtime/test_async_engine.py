@@ -223,6 +223,18 @@ def test_a_deadline_before_the_first_step_has_no_answer(gate):
     asyncio.run(main())
 
 
+def test_inputs_that_come_together_are_queued_together_or_not_at_all(digits):
+    async def main():
+        async with AsyncEngine(digits.model, digits.calibration) as engine:
+            with pytest.raises(ValueError, match="NaN"):
+                engine.enqueue([torch.rand(1, 8, 8), torch.full((1, 8, 8), math.nan)], engine.default)
+            assert (engine.queued_steps, engine.counts.steps) == (0, 0)
+            answers = await asyncio.gather(*engine.enqueue(list(torch.rand(3, 1, 8, 8)), engine.default))
+            assert [answer.depth for answer in answers] == [8, 8, 8]
+
+    asyncio.run(main())
+
+
 def test_an_input_that_is_none_fails_alone(digits):
     async def main():
         async with AsyncEngine(digits.model, digits.calibration) as engine:

@@ -1,4 +1,6 @@
+import asyncio
 import base64
+import io
 import threading
 import time
 
@@ -12,7 +14,10 @@ from torch import nn
 import frost
 from frost.data.images import load_image
 from frost.data.splits import as_float
+from frost.serving.app import App
+from frost.serving.log import Log
 from frost.serving.served import EngineOptions
+from frost.serving.service import Service
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +197,57 @@ def test_a_client_that_goes_away_frees_its_slot():
             time.sleep(0.01)
         assert engine.counts.cancelled == 1
         assert server.lines()[-1]["status"] == 499
+
+
+POST = b"POST /runs/gated/predict HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-npy\r\ncontent-length: %d\r\n\r\n%s"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_clients_that_go_away_are_not_computed_for(count):
+    body = npy(np.zeros((1, 8, 8), np.float32))
+    with running(gated_run()) as server:
+        GATE.clear()
+        engine = server.service.runs["gated"].engine
+        connections = [server.connect() for _ in range(count)]
+        for connection in connections:
+            connection.sendall(POST % (len(body), body))
+        while engine.progress.occupied + engine.progress.waiting < count:
+            time.sleep(0.01)
+        for connection in connections:
+            connection.close()
+        while sum(line.get("status") == 499 for line in server.lines()) < count:
+            time.sleep(0.01)
+        GATE.set()
+        while engine.counts.cancelled < count:
+            time.sleep(0.01)
+        assert (engine.counts.answered, engine.progress.occupied) == (0, 0)
+
+
+def test_another_server_tells_by_its_messages_that_a_client_has_gone():
+    async def asked():
+        run = gated_run()
+        service = Service([run], log=Log("json", io.StringIO()))
+        app, body, sent = App(service), npy(np.zeros((1, 8, 8), np.float32)), []
+        await service.start()
+        GATE.clear()
+        messages = [{"type": "http.request", "body": body}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            while not run.engine.progress.occupied:
+                await asyncio.sleep(0.01)
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+        scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"",
+                 "headers": [(b"content-type", b"application/x-npy")]}
+        await asyncio.wait_for(app(scope, receive, send), 10)
+        GATE.set()
+        while not run.engine.counts.cancelled:
+            await asyncio.sleep(0.01)
+        await service.stop()
+        return sent, run.engine.counts
+    sent, counts = asyncio.run(asked())
+    assert (sent, counts.answered, counts.cancelled) == ([], 0, 1)

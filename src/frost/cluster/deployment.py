@@ -16,6 +16,8 @@ from frost.cluster.dataset import task_of
 from frost.cluster.identity import check_same, identity
 from frost.cluster.joining import needed
 from frost.cluster.worker import Task
+from frost.core.interpreter import share_interpreter
+from frost.core.malloc import keep_pages
 from frost.halting.budget import Budget
 from frost.runtime.budgets import UnderLoad
 
@@ -75,6 +77,7 @@ class Replica:
         from frost.serving.served import serve_model
         from frost.serving.service import Service
 
+        keep_pages()
         torch.set_num_threads(task.threads)
         run = load(task.run, device="auto")
         check_same(identity(run), task.identity, task.run)
@@ -82,6 +85,7 @@ class Replica:
         self.service.ended = lambda: os._exit(1)
         self.app = App(self.service)
         await self.service.start()
+        share_interpreter()
 
     async def __call__(self, request: Request) -> Any:
         """Answer one request, as `frost serve` does."""

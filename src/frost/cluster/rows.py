@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from frost.runtime.engine_thread import Outcome
+from frost.runtime.probabilities import surest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,15 +21,9 @@ def answer(outcome: Outcome, has_classes: bool, names: Sequence[str]) -> dict[st
     rest = {"depth": outcome.depth, "score": outcome.score}
     if not has_classes:
         return {"output": outcome.output.double().flatten().tolist(), **rest}
-    label, confidence = sure(outcome.output)
+    label, confidence = surest(outcome.output)
     return {"label": label, "class": names[label] if label < len(names) else str(label), "confidence": confidence,
             **rest}
-
-
-def sure(output: Tensor) -> tuple[int, float]:
-    """The class that an output is most sure of, and its softmax."""
-    share, label = output.double().softmax(dim=-1).max(dim=-1)
-    return int(label), share.item()
 
 
 def schema(key: Any, has_classes: bool) -> pa.Schema:

@@ -23,6 +23,8 @@ from frost.checkpoint import load
 from frost.cluster import rows
 from frost.cluster.identity import Identity, check_same, identity
 from frost.config import from_dict
+from frost.core.interpreter import share_interpreter
+from frost.core.malloc import keep_pages
 from frost.data.catalogue import PROBLEMS
 from frost.data.images import image_of_pixels, load_image
 from frost.data.splits import as_float
@@ -54,6 +56,7 @@ class Worker:
     """Answers blocks of rows."""
 
     def __init__(self, task: Task) -> None:
+        keep_pages()
         torch.set_num_threads(task.threads)
         run = load(task.run, device="auto")
         check_same(identity(run), task.identity, task.run)
@@ -69,29 +72,35 @@ class Worker:
         self.watcher: asyncio.Task[None] | None = None
 
     async def __call__(self, block: Any) -> AsyncIterator[Any]:
-        """The answers of a block, in the order in which its rows stop."""
+        """The answers of a block, once all of it has stopped: Ray hands on whole blocks."""
         if self.watcher is None:
             self.engine.start()
             self.watcher = asyncio.get_running_loop().create_task(self._look_after())
-        loop = asyncio.get_running_loop()
-        inputs = await loop.run_in_executor(self.threads, self._inputs, block)
-        failed = [(row, {"error": value.error}) for row, value in enumerate(inputs) if isinstance(value, Unread)]
-        if failed:
-            yield self._table(block, failed)
-        waiting = {asyncio.ensure_future(self._answer(value)): row for row, value in enumerate(inputs)
-                   if not isinstance(value, Unread)}
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            yield self._table(block, [(waiting.pop(future), future.result()) for future in done])
+            share_interpreter()
+        inputs = await asyncio.get_running_loop().run_in_executor(self.threads, self._inputs, block)
+        places = [self._enqueued(value) for value in inputs]
+        waiting = [place for place in places if isinstance(place, asyncio.Future)]
+        if waiting:
+            await asyncio.wait(waiting)
+        yield self._table(block, [self._answer(place) for place in places])
 
-    async def _answer(self, value: Any) -> dict[str, Any]:
+    def _enqueued(self, value: Any) -> asyncio.Future[Outcome] | Unread:
+        """A place in the queue, or why there is none."""
+        if isinstance(value, Unread):
+            return value
         try:
-            outcome: Outcome = await self.engine.submit(value)
-        except ValueError as error:    # no input of this model
-            return {"error": str(error)}
+            return self.engine.enqueue([value], self.engine.default)[0]
         except EngineStopped:
             os._exit(1)
-        return rows.answer(outcome, self.has_classes, self.names)
+        except ValueError as error:    # no input of this model
+            return Unread(str(error))
+
+    def _answer(self, place: asyncio.Future[Outcome] | Unread) -> dict[str, Any]:
+        if isinstance(place, Unread):
+            return {"error": place.error}
+        if place.exception() is not None:    # the engine has died
+            os._exit(1)
+        return rows.answer(place.result(), self.has_classes, self.names)
 
     def _inputs(self, block: Any) -> list[Any]:
         """The inputs of a block, as the model takes them, or why there is none."""
@@ -112,20 +121,18 @@ class Worker:
         except (ValueError, OSError, TypeError) as error:
             return Unread(str(error))
 
-    def _table(self, block: Any, answers: list[tuple[int, dict[str, Any]]]) -> Any:
+    def _table(self, block: Any, answers: list[dict[str, Any]]) -> Any:
         import pyarrow as pa
 
-        places = [place for place, _ in answers]
-        key = block.schema.field(self.task.key)
-        kinds = rows.schema(key, self.has_classes)
-        columns: dict[str, Any] = {self.task.key: block.column(self.task.key).take(pa.array(places))}
+        kinds = rows.schema(block.schema.field(self.task.key), self.has_classes)
+        columns: dict[str, Any] = {self.task.key: block.column(self.task.key)}
         if self.task.is_traced:
             kinds = rows.traced(kinds)
-            work, count = self.engine.engine.work, len(places)
+            work = self.engine.engine.work
             trace = (self.number, time.time(), work.begun_for + work.stepped_for, work.begun + work.stepped)
-            columns["row"] = block.column("row").take(pa.array(places))
-            columns |= {name: [value] * count for name, value in zip(rows.TRACE, trace, strict=True)}
-        columns |= {name: [found.get(name) for _, found in answers] for name in kinds.names if name not in columns}
+            columns["row"] = block.column("row")
+            columns |= {name: [value] * len(answers) for name, value in zip(rows.TRACE, trace, strict=True)}
+        columns |= {name: [found.get(name) for found in answers] for name in kinds.names if name not in columns}
         return pa.table({name: columns[name] for name in kinds.names}, schema=kinds)
 
     async def _look_after(self) -> None:

@@ -22,6 +22,7 @@ from frost.halting.stopping import StoppingRule
 from frost.interrupt import StopRequest
 from frost.runtime.engine import Engine
 from frost.runtime.live import Result
+from frost.runtime.probabilities import surest
 from frost.runtime.stream import Request
 from frost.zoo.registry import ModelConfig
 
@@ -73,8 +74,8 @@ def _row(result: Result, names: Sequence[str]) -> Answer | Failure:
     file, error = result.key
     if error is not None or result.output is None or result.score is None:
         return Failure(file, error or f"{file}: {result.error}.")
-    share, label = result.output.double().softmax(dim=-1).max(dim=-1)
-    return Answer(file, int(label), names[int(label)], share.item(), result.depth, result.score)
+    label, confidence = surest(result.output)
+    return Answer(file, label, names[label], confidence, result.depth, result.score)
 
 
 def _class_names(run: Run, classes: int) -> list[str]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
 from frost.core.task import Gives
 from frost.runtime.engine_thread import Outcome
+from frost.runtime.probabilities import probabilities
 
 
 def answer_of(outcome: Outcome, gives: Gives, names: Sequence[str]) -> dict[str, Any]:
@@ -29,14 +26,3 @@ def answer_of(outcome: Outcome, gives: Gives, names: Sequence[str]) -> dict[str,
     place = int(label)
     return {"class": names[place] if place < len(names) else str(place), "label": place,
             "confidence": float(shares[place]), "probabilities": shares.tolist(), **rest}
-
-
-def probabilities(output: Tensor) -> NDArray[np.float64]:
-    """Softmax over the classes, in double precision, so that a client gets what the answer's bits say.
-
-    By NumPy: each call of torch would give the engine's thread a turn.
-    """
-    values = output.numpy().astype(np.float64)
-    shares = np.exp(values - values.max(axis=-1, keepdims=True))
-    normal: NDArray[np.float64] = shares / shares.sum(axis=-1, keepdims=True)
-    return normal

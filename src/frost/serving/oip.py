@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from frost.runtime.engine_thread import Outcome
-from frost.serving.answers import probabilities
+from frost.runtime.probabilities import probabilities
 from frost.serving.asks import JSON, Ask, Refusal, Reply, as_json, parsed, reply_json
 from frost.serving.decode import check_count
 from frost.serving.predict import answered

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Generator
 
 import uvicorn
 
+from frost.core.interpreter import share_interpreter
 from frost.serving.app import App
 from frost.serving.protocol import LINGER, timed
 from frost.serving.service import Service
 
 GRACE = 2.0    # seconds of the drain that are left for what comes before and after it
-TURN = 5e-4    # seconds that the engine's thread waits for the interpreter while requests are read, and they for it
 
 
 class Server(uvicorn.Server):
@@ -61,8 +59,7 @@ class Server(uvicorn.Server):
         """Start, and say so."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        gc.collect()
-        gc.freeze()    # what is there now stays: looking through it again and again would hold all threads up
+        share_interpreter()
         self._ready()
 
     def end(self) -> None:
@@ -102,7 +99,6 @@ def serve(service: Service, listening: socket.socket) -> int:
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server = Server(service, lambda: service.log("ready", url=url, runs=list(service.runs)))
-    sys.setswitchinterval(TURN)
     with listening:
         server.run([listening])
     status = server.status if server.started else 1
