@@ -128,7 +128,7 @@ def test_a_destination_that_holds_something_else_is_refused(tmp_path, run):
     assert (path / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("broken", ["checkpoint.save_model", "checkpoint._move_into_place", "directory.fsync"])
+@pytest.mark.parametrize("broken", ["checkpoint.save_model", "directory.move_into_place", "directory.fsync"])
 def test_a_failed_save_leaves_the_old_run_whole(run, monkeypatch, broken):
     path, model = run
     before = weights_hash(load(path).model)

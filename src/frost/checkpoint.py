@@ -45,6 +45,12 @@ class Run(NamedTuple):
     calibration: Calibration | None
     config: dict[str, Any]
 
+    def class_names(self, count: int) -> list[str]:
+        """The names of so many classes that the run keeps, else the labels themselves."""
+        names = self.config.get("classes")
+        known = names if isinstance(names, list) and len(names) == count else range(count)
+        return [str(name) for name in known]
+
 
 def weights_hash(model: IterativeModel) -> str:
     """SHA-256 of every tensor's name, type, shape and bytes; the same wherever and however they are stored."""
@@ -68,7 +74,7 @@ def save(path: Path | str, model: IterativeModel, config: Mapping[str, Any], cal
     check_destination(path)
     with directory.built_aside(path) as building:
         write_files(building, model, config, calibration, extras)
-        _move_into_place(building, path)
+        directory.move_into_place(building, path, check_destination)
 
 
 def save_model_run(path: Path | str, model: IterativeModel, calibration: Calibration | None = None) -> None:
@@ -272,25 +278,3 @@ def check_destination(path: Path) -> None:
     if strangers:
         raise ValueError(f"{path} holds a run and also {', '.join(strangers[:3])}, which would be lost; "
                          "choose another folder.")
-
-
-def _move_into_place(building: Path, path: Path) -> None:
-    """Rename once; an older run steps aside first, comes back if that fails, and is deleted last."""
-    if not path.exists() or not any(path.iterdir()):
-        building.rename(path)    # also over an empty folder
-    else:
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-        try:
-            path.rename(aside / path.name)
-        except BaseException:
-            aside.rmdir()
-            raise
-        try:
-            check_destination(aside / path.name)    # another process may have written there since
-            building.rename(path)
-        except BaseException:
-            (aside / path.name).rename(path)
-            aside.rmdir()
-            raise
-        shutil.rmtree(aside)
-    directory.fsync(path.parent)

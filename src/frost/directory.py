@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,32 @@ def replace_file(file: Path, content: bytes) -> None:
     fsync(aside)
     aside.replace(file)
     fsync(file.parent)
+
+
+def move_into_place(building: Path, path: Path, check: Callable[[Path], None]) -> None:
+    """Rename a folder once; an older one steps aside first, comes back if that fails, and is deleted last.
+
+    Args:
+        check: refuses an older one that must not be lost; another process may have written there since it was built.
+    """
+    if not path.exists() or not any(path.iterdir()):
+        building.rename(path)    # also over an empty folder
+    else:
+        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+        try:
+            path.rename(aside / path.name)
+        except BaseException:
+            aside.rmdir()
+            raise
+        try:
+            check(aside / path.name)
+            building.rename(path)
+        except BaseException:
+            (aside / path.name).rename(path)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside)
+    fsync(path.parent)
 
 
 def fsync(path: Path) -> None:

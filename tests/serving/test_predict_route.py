@@ -199,7 +199,8 @@ def test_a_client_that_goes_away_frees_its_slot():
         assert server.lines()[-1]["status"] == 499
 
 
-POST = b"POST /runs/gated/predict HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-npy\r\ncontent-length: %d\r\n\r\n%s"
+POST = (b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-npy\r\n"
+        b"content-length: %d\r\n\r\n%s")
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -45,12 +45,17 @@ def deployment(run: Path | str, *, name: str = "frost", slots: int = 64, threads
         slots: inputs that run together in a replica.
         threads: of PyTorch, and processors that Ray keeps for a replica.
         replicas: how many, or the fewest and the most: then Ray adds one when there are more requests than slots.
-        keys: requests have to bring one, if there are any.
+        keys: requests have to bring one, if there are any; each of 16 characters or more.
     """
     serve = needed("ray.serve")
     needed("uvicorn")
+    from frost.serving.limits import check_keys
     from frost.serving.served import EngineOptions
 
+    if isinstance(keys, str):
+        raise ValueError("keys is a list of keys, not one text; write keys=[…].")
+    known = frozenset(key.encode() for key in keys)
+    check_keys(known)
     budget = Budget(quantile, mean_depth, accuracy_loss, depth)
     task = task_of(load(run), run, budget, slots, threads)
     options = EngineOptions(slots=slots, budget=budget, under_load=under_load, floor=floor)
@@ -64,7 +69,7 @@ def deployment(run: Path | str, *, name: str = "frost", slots: int = 64, threads
         backpressure_config={"status_code": 429, "retry_after_s": 1.0}, graceful_shutdown_timeout_s=LONGEST,
         health_check_period_s=HEALTH, health_check_timeout_s=HEALTH,
         ray_actor_options={"num_cpus": threads}, **scaling)
-    return made.bind(task, name, options, frozenset(key.encode() for key in keys))
+    return made.bind(task, name, options, known)
 
 
 class Replica:

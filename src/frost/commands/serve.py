@@ -9,8 +9,8 @@ from frost.checkpoint import pretrained
 from frost.commands.common import RUN_HELP, Reply
 from frost.directory import explained
 from frost.halting.budget import Budget
+from frost.serving.limits import SHORTEST_KEY
 
-SHORTEST_KEY = 16    # characters
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 

@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 from torch import Tensor
 
 FORMATS = ("PNG", "JPEG", "WEBP")
@@ -26,6 +26,7 @@ MOST_BYTES = 128 * 1024 * 1024
 TAIL = 1 << 16   # bytes at the end of a JPEG among which its end marker must be; cameras append a little
 # The limits here are stricter than Pillow's. Said once: a filter around each image would be of all threads.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+PngImagePlugin.MAX_TEXT_MEMORY = PngImagePlugin.MAX_TEXT_CHUNK = 2**20    # bytes of packed words in a picture
 
 
 class TooManyPixels(ValueError):
@@ -104,6 +105,8 @@ def opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tup
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > MOST_BYTES:
         raise ValueError(f"{name} has {size:,} bytes, the most is {MOST_BYTES:,}; make it smaller.")
+    if isinstance(source, bytes):
+        _check_webp(source, name, most_pixels)
     try:
         image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -113,9 +116,28 @@ def opened(source: Path | bytes, most_pixels: int = MOST_PIXELS) -> Iterator[tup
         raise ValueError(f"{name} is no PNG, JPEG or WebP image{reason}; replace or remove it.") from None
     with image:
         if image.width * image.height > most_pixels:
-            raise TooManyPixels(f"{name} has {image.width} × {image.height} pixels, the most is {most_pixels:,} in "
-                                "all; make it smaller.")
+            raise _too_many(name, image.width, image.height, most_pixels)
         yield image, name
+
+
+def _too_many(name: str, width: int, height: int, most: int) -> TooManyPixels:
+    return TooManyPixels(f"{name} has {width} × {height} pixels, the most is {most:,} in all; make it smaller.")
+
+
+def _check_webp(data: bytes, name: str, most_pixels: int) -> None:
+    """The size that a WebP file claims: Pillow makes room for two such pictures when it opens one."""
+    kind, head = data[12:16], data[:30].ljust(30, b"\0")
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        return
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(head[place:place + 3], "little") + 1 for place in (24, 27))
+    elif kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (int.from_bytes(head[place:place + 2], "little") & 0x3FFF for place in (26, 28))
+    if width * height > most_pixels:
+        raise _too_many(name, width, height, most_pixels)
 
 
 def _plain(image: Image.Image, channels: int) -> Image.Image:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -79,7 +77,7 @@ def _export(model: IterativeModel, rule: StoppingRule, example: Any, path: Path,
             raise ValueError(f"the graphs do not give the model's answers: {len(report.found.wrong)} of "
                              f"{report.found.inputs} golden inputs differ by more than 1e-4. Nothing was written; the "
                              "block may look across the batch, or keep something from step to step.")
-        _move_into_place(building, path)
+        directory.move_into_place(building, path, _check_destination)
     return report._replace(path=path)
 
 
@@ -118,20 +116,3 @@ def _check_destination(path: Path) -> None:
     if strangers:
         raise ValueError(f"{path} holds a package and also {', '.join(strangers[:3])}, which would be lost; choose "
                          "another folder.")
-
-
-def _move_into_place(building: Path, path: Path) -> None:
-    """Rename once; an older package steps aside first, and comes back if that fails."""
-    if not path.exists() or not any(path.iterdir()):
-        building.rename(path)
-    else:
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-        path.rename(aside / path.name)
-        try:
-            building.rename(path)
-        except BaseException:
-            (aside / path.name).rename(path)
-            aside.rmdir()
-            raise
-        shutil.rmtree(aside)
-    directory.fsync(path.parent)

@@ -39,15 +39,13 @@ class Facts(NamedTuple):
 def facts_of(run: Run, name: str) -> Facts:
     """The names of the classes, and how image files become inputs."""
     config = from_dict(ModelConfig, run.config["model"], "model") if isinstance(run.config.get("model"), dict) else None
-    names = run.config.get("classes")
     if config is None:
         return Facts(name)
-    known = names if isinstance(names, list) and len(names) == config.classes else range(config.classes)
     picture = None if config.backbone in DIMENSIONS else {
         "size": config.image_size, "channels": config.image_channels, "layout": "channels, height, width",
         "levels": "0 to 255, divided by 255",
         "geometry": "upright by EXIF, shorter side scaled to size by bicubic resampling, cut at the centre"}
-    return Facts(name, [str(label) for label in known], picture)
+    return Facts(name, run.class_names(config.classes), picture)
 
 
 def budgets_of(calibration: Calibration | None, depth: int) -> list[tuple[str, StoppingRule]]:

@@ -66,7 +66,8 @@ def facts_of(run: Run, name: str, own: Path | None = None, place: Place = "page"
     view = view_of(config, run.config.get("data"))
     examples = examples_of(run, config, view, rule_of(budgets[first]), own)
     facts = {"name": name, "view": view, "depth": run.model.depth, "shape": list(config.input_shape),
-             "classes": _class_names(run, config.classes), "budgets": budgets, "start": first,
+             "classes": [label.replace("_", " ") for label in run.class_names(config.classes)],
+             "budgets": budgets, "start": first,
              "signals": sorted({budget["signal"] for budget in budgets}),
              "margin": MARGINS.get(str(run.config.get("data"))),
              "examples": [example.to_json() for example in examples], **_words(name, config, view, run, place)}
@@ -89,13 +90,6 @@ def html(facts: dict[str, Any], program: Program | None, start: str | None = Non
 def scripts(*names: str) -> str:
     """Some of the page's scripts, one behind the other."""
     return "\n".join(map(_script, names))
-
-
-def _class_names(run: Run, count: int) -> list[str]:
-    """The names that the run keeps, else the labels themselves."""
-    names = run.config.get("classes")
-    known = names if isinstance(names, list) and len(names) == count else range(count)
-    return [str(name).replace("_", " ") for name in known]
 
 
 def _first(budgets: list[dict[str, Any]]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Self
 
+from frost.core.block import FAILURES
 from frost.core.inputs import Inputs, Signature
 from frost.core.precision import Device
 from frost.core.trajectory import IterativeModel
@@ -31,6 +32,7 @@ BATCHES = 4         # full batches that may wait, unless it is said
 # makes the steps of all longer; at one shape the first slots cost nothing.
 LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
 STALLED = 30.0      # seconds in one step after which an engine counts as hanging
+MOST_FITS, FIT_SECONDS = 64, 0.3    # budgets that wait to be fitted, one after the other, and how long one takes
 FULL_DEPTH = Budget()
 
 
@@ -86,6 +88,7 @@ class AsyncEngine:
         self._clock, self._knee = clock, LADDER_KNEE if ladder else STRICT_KNEE
         self._thread: EngineThread | None = None
         self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
+        self._fits = 0
         self._open: set[asyncio.Future[Outcome]] = set()
         self._admitted = 0                                      # steps at full depth, so far
         self._state = "new"
@@ -139,7 +142,15 @@ class AsyncEngine:
         known = self.budgets.known(budget)
         if known is not None:
             return known
-        return await self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
+        if self._fits >= MOST_FITS:
+            full = QueueFull(f"{MOST_FITS} budgets that nobody has asked for before are being fitted; try again.")
+            full.seconds = MOST_FITS * FIT_SECONDS
+            raise full
+        self._fits += 1
+        try:
+            return await self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
+        finally:
+            self._fits -= 1
 
     def enqueue(self, inputs: Sequence[Any], grant: Grant, seconds: float | None = None
                 ) -> list[asyncio.Future[Outcome]]:
@@ -152,7 +163,10 @@ class AsyncEngine:
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"a deadline must not be negative, got {seconds}.")
         due = None if seconds is None else self._clock() + seconds
-        accepted = [self._thread.session.accepted(value) for value in inputs]
+        try:
+            accepted = [self._thread.session.accepted(value) for value in inputs]
+        except FAILURES as error:    # whatever a model of the user's says of it
+            raise ValueError(str(error)) from error
         return [self._enqueued(value, grant, due) for value in accepted]
 
     def _enqueued(self, accepted: Inputs, grant: Grant, due: float | None) -> asyncio.Future[Outcome]:

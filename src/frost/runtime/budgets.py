@@ -55,7 +55,10 @@ class Budgets:
 
     def known(self, budget: Budget) -> Grant | None:
         """The rule of a budget that has been asked for before."""
-        return self._known.get(rounded(budget))
+        grant = self._known.pop(rounded(budget), None)
+        if grant is not None:
+            self._known[grant.budget] = grant    # the last that is forgotten; two threads may be here
+        return grant
 
     def make(self, budget: Budget) -> Grant:
         """The rule of a budget; slow where it is not known. What is no budget of this model is a ValueError."""

@@ -51,7 +51,7 @@ def answered(run: Run, files: Iterable[str | Failure], policy: StoppingRule, bat
               watch: Watch | None) -> Iterator[Answer | Failure]:
     """A row for each file, in order, as the engine gives them."""
     config = from_dict(ModelConfig, run.config["model"], "model")
-    names = _class_names(run, config.classes)
+    names = run.class_names(config.classes)
     engine = Engine(run.model, policy, "refill" if run.model.stationary else "compact", batch, watch=watch)
 
     def decoded(file: str | Failure) -> Request:
@@ -76,10 +76,3 @@ def _row(result: Result, names: Sequence[str]) -> Answer | Failure:
         return Failure(file, error or f"{file}: {result.error}.")
     label, confidence = surest(result.output)
     return Answer(file, label, names[label], confidence, result.depth, result.score)
-
-
-def _class_names(run: Run, classes: int) -> list[str]:
-    """The names that the run keeps, else the labels themselves."""
-    names = run.config.get("classes")
-    known = names if isinstance(names, list) and len(names) == classes else range(classes)
-    return [str(name) for name in known]

@@ -15,7 +15,7 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from frost.serving.asks import Ask, ClientGone, Message, Receive, Refusal, Reply, Send
+from frost.serving.asks import CLOSED, Ask, ClientGone, Message, Receive, Refusal, Reply, Send
 from frost.serving.predict import predict
 
 if TYPE_CHECKING:
@@ -76,7 +76,11 @@ class App:
         except ClientGone:
             self._note(ask, GONE, began)
             return
-        except asyncio.CancelledError:    # the server has waited long enough for it
+        except asyncio.CancelledError:
+            if CLOSED not in scope:    # a server that cancels what its client has left
+                self._note(ask, GONE, began)
+                raise
+            # ours has waited long enough for it
             reply = Refusal(503, "the server has ended before there was an answer.", ("connection", "close")).reply
         except Exception as error:
             reply = failed(self.service, ask, error).reply
@@ -93,7 +97,7 @@ class App:
         if ask.method != "POST" or not path.endswith("/predict"):
             return None
         if path == "/predict":
-            name = ask.query().get("run") if b"run" in ask.query_string else None
+            name = ask.query().get("run")
         elif path.startswith("/runs/") and path.count("/") == 3:
             name = path[6:-8]
         else:

@@ -127,7 +127,10 @@ async def _gone(receive: Receive) -> None:
 
 def as_json(value: Any) -> bytes:
     """Compact JSON; what is not finite is null."""
-    return orjson.dumps(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError:    # a text that is no text, which a client has sent
+        return json.dumps(value, allow_nan=False).encode()
 
 
 def reply_json(value: Any, status: int = 200, *headers: tuple[str, str]) -> Reply:

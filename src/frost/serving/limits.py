@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -22,3 +23,10 @@ class Limits:
 
 
 LIMITS = Limits()
+SHORTEST_KEY = 16    # characters
+
+
+def check_keys(keys: Collection[bytes]) -> None:
+    """Refuse keys that somebody could guess, an empty one among them."""
+    if keys and min(map(len, keys)) < SHORTEST_KEY:
+        raise ValueError(f"each key must have {SHORTEST_KEY} characters or more.")

@@ -17,7 +17,7 @@ from frost.runtime.engine_thread import Outcome
 from frost.runtime.probabilities import probabilities
 from frost.serving.asks import JSON, Ask, Refusal, Reply, as_json, parsed, reply_json
 from frost.serving.decode import check_count
-from frost.serving.predict import answered
+from frost.serving.predict import answered, moving
 
 if TYPE_CHECKING:
     from frost.serving.served import ServedRun
@@ -53,11 +53,11 @@ def model(served: ServedRun) -> Reply:
 async def infer(served: ServedRun, ask: Ask) -> Reply:
     """`POST /v2/models/{name}/infer`."""
     request, binary = _parts(ask, await ask.body())
-    rows = _rows(served, request, binary)
-    check_count(len(rows), ask)
+    rows = _rows(served, ask, request, binary)
     wanted = _wanted(served, request)
     fields = {name: value for name, value in _object(request, "parameters").items() if name != "binary_data_output"}
-    outcomes = await answered(served, ask, rows, fields)
+    async with moving(ask):
+        outcomes = await answered(served, ask, rows, fields)
     for place, outcome in enumerate(outcomes):
         if not isinstance(outcome, Outcome) or outcome.output is None:
             why = outcome.error if isinstance(outcome, Outcome) else str(outcome)
@@ -68,7 +68,7 @@ async def infer(served: ServedRun, ask: Ask) -> Reply:
 def _parts(ask: Ask, body: bytes) -> tuple[dict[str, Any], bytes]:
     """The JSON, and the binary tensors behind it."""
     length = ask.header(LENGTH)
-    if length and (not length.isdecimal() or int(length[:20]) > len(body)):
+    if length and (not length.isdecimal() or len(length) > 20 or int(length) > len(body)):
         raise Refusal(400, f"Inference-Header-Content-Length must be a length within the body, got '{length[:20]}'.")
     split = int(length) if length else len(body)
     request = parsed(body[:split], ask.limits.json_depth)
@@ -77,7 +77,7 @@ def _parts(ask: Ask, body: bytes) -> tuple[dict[str, Any], bytes]:
     return request, body[split:]
 
 
-def _rows(served: ServedRun, request: dict[str, Any], binary: bytes) -> list[Any]:
+def _rows(served: ServedRun, ask: Ask, request: dict[str, Any], binary: bytes) -> list[Any]:
     """The inputs, one a row, in the form that the model takes."""
     signature = served.signature
     tensors, offset = {}, 0
@@ -97,6 +97,7 @@ def _rows(served: ServedRun, request: dict[str, Any], binary: bytes) -> list[Any
     if len(counts) != 1 or 0 in counts:
         raise Refusal(422, "the inputs must have the same number of rows, at least one.")
     (count,), parts = counts, [tensors[name] for name in known]
+    check_count(count, ask)
     if signature.kind == "tensor":
         return list(parts[0])
     if signature.kind == "dict":

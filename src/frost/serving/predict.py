@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from frost.halting.budget import Budget
@@ -25,15 +26,18 @@ FIELDS = (*BUDGETS, "deadline_ms")
 async def predict(served: ServedRun, ask: Ask) -> Reply:
     """Decode, queue, wait, and answer."""
     asked = ask.query()
-    asked.pop("run", None)
+    if asked.pop("run", served.name) != served.name:
+        raise Refusal(422, "the path names one run and the query another; name it once.")
     body = await ask.body()
     names_none = not set(asked) & set(BUDGETS) and not ask.header(b"content-type").startswith(JSON)
-    _check_room(served, served.engine.default.limit if names_none else 1)    # a full queue costs no decoding
-    decoded = await served.reader.read(ask, body)
-    both = sorted(set(asked) & set(decoded.fields))
-    if both:
-        raise Refusal(422, f"{', '.join(both)} came in the query and in the body; say it once.")
-    outcomes = await answered(served, ask, decoded.inputs, {**asked, **decoded.fields})
+    with refusing():
+        served.engine.check_room(served.engine.default.limit if names_none else 1)    # a full queue costs no decoding
+    async with moving(ask):
+        decoded = await served.reader.read(ask, body)
+        both = sorted(set(asked) & set(decoded.fields))
+        if both:
+            raise Refusal(422, f"{', '.join(both)} came in the query and in the body; say it once.")
+        outcomes = await answered(served, ask, decoded.inputs, {**asked, **decoded.fields})
     answers = [answer_of(outcome, served.gives, served.names) if isinstance(outcome, Outcome) else
                {"error": str(outcome)} for outcome in outcomes]
     if decoded.is_batch:
@@ -51,41 +55,49 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     """
     budget, seconds = budget_of(fields, ask.limits.deadline)
     engine = served.engine
-    try:
+    with refusing():
         grant = engine.default if budget is None else await engine.grant(budget)
         if (steps := grant.limit * len(inputs)) > engine.max_queue:
             raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
                                f"{engine.max_queue:,}; send several requests.")
         left = max(0.0, seconds - (time.monotonic() - ask.arrived))
-        _check_room(served, steps)
         futures = engine.enqueue(inputs, grant, left)
-    except ValueError as error:
-        raise Refusal(422, str(error)) from None
-    outcomes = await _settled(futures, ask, left + ask.limits.deadline)
+    outcomes = await _settled(futures, ask)
     ask.notes["depth"] = sum(outcome.depth for outcome in outcomes if isinstance(outcome, Outcome)) / len(outcomes)
-    for outcome in outcomes:
-        if isinstance(outcome, ValueError):
-            raise Refusal(422, str(outcome))
-        if isinstance(outcome, EngineStopped):
-            raise Refusal(503, str(outcome))
+    with refusing():
+        for outcome in outcomes:
+            if isinstance(outcome, (ValueError, EngineStopped)):
+                raise outcome
     if all(isinstance(outcome, DeadlinePassed) for outcome in outcomes):
         raise Refusal(504, str(outcomes[0]))
     return [outcome for outcome in outcomes if isinstance(outcome, (Outcome, DeadlinePassed))]
 
 
-def _check_room(served: ServedRun, steps: int) -> None:
-    """Refuse what the queue has no room for, or an engine that takes no more."""
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What the engine says against a request, as the status code that it is."""
     try:
-        served.engine.check_room(steps)
+        yield
     except QueueFull as full:
         raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
     except EngineStopped as stopped:
         raise Refusal(503, str(stopped)) from None
+    except ValueError as error:
+        raise Refusal(422, str(error)) from None
 
 
-async def _settled(futures: Sequence[asyncio.Future[Outcome]], ask: Ask,
-                   seconds: float) -> list[Outcome | BaseException]:
-    """Wait for all, or until the client goes away, or until there is no hope."""
+@asynccontextmanager
+async def moving(ask: Ask) -> AsyncIterator[None]:
+    """No request takes longer than twice the longest deadline, whatever hangs: its engine, or what decodes."""
+    try:
+        async with asyncio.timeout(2 * ask.limits.deadline):
+            yield
+    except TimeoutError:
+        raise Refusal(504, "there is no answer; the engine does not move.") from None
+
+
+async def _settled(futures: Sequence[asyncio.Future[Outcome]], ask: Ask) -> list[Outcome | BaseException]:
+    """Wait for all, or until the client goes away."""
     def give_up(gone: asyncio.Future[None]) -> None:
         if not gone.cancelled():
             for future in futures:
@@ -94,16 +106,15 @@ async def _settled(futures: Sequence[asyncio.Future[Outcome]], ask: Ask,
     with ask.leaving() as gone:
         gone.add_done_callback(give_up)
         try:
-            async with asyncio.timeout(seconds):
-                return [await _outcome(future) for future in futures]
-        except TimeoutError:
-            raise Refusal(504, "there is no answer; the engine does not move.") from None
+            return [await _outcome(future) for future in futures]
         except asyncio.CancelledError:
             if gone.done() and not gone.cancelled():
                 raise ClientGone from None
             raise
         finally:
             gone.remove_done_callback(give_up)
+            for future in futures:
+                future.cancel()    # done ones take no notice; for the others nobody waits any more
 
 
 async def _outcome(future: asyncio.Future[Outcome]) -> Outcome | BaseException:

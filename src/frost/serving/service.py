@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
+from frost.core.interpreter import share_interpreter
 from frost.serving.asks import Refusal
-from frost.serving.limits import LIMITS, Limits
+from frost.serving.limits import LIMITS, Limits, check_keys
 from frost.serving.log import Log
 from frost.serving.metrics import Metrics
 from frost.serving.served import ServedRun
@@ -27,6 +29,7 @@ class Service:
 
     def __init__(self, runs: list[ServedRun], *, keys: frozenset[bytes] = frozenset(), limits: Limits = LIMITS,
                  log: Log | None = None, reopen: Callable[[str], ServedRun] | None = None) -> None:
+        check_keys(keys)
         self.runs = {served.name: served for served in runs}
         self.keys, self.limits, self.log = keys, limits, log or Log()
         self.metrics = Metrics(lambda: self.runs.values())
@@ -95,9 +98,12 @@ class Service:
         served.engine.start()
 
     async def _retire(self, served: ServedRun) -> None:
-        """Let a run that has been replaced answer what it has."""
+        """Let a run that has been replaced answer what it has, and what is still being sent to it."""
+        await asyncio.sleep(self.limits.body_seconds)
         await served.engine.drain(self.limits.deadline)
         await served.engine.close()
+        gc.unfreeze()    # or it would never be collected
+        share_interpreter()
 
     async def _look_after(self) -> None:
         """Every second: how many answers, does it live, has it drifted."""

@@ -10,12 +10,13 @@ import json
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from frost.core.block import FAILURES
 from frost.core.inputs import Inputs, stacked, to_device
 from frost.core.precision import device_of, dtype_of
 from frost.core.trajectory import Trajectory
@@ -38,16 +39,22 @@ class Beside:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "frost-trajectory")
-        self.waiting = 0    # those that have no answer yet
+        self._computing: set[Future[Any]] = set()    # and what waits, also for clients that have gone
+
+    @property
+    def waiting(self) -> int:
+        """Those that have no answer yet."""
+        return len(self._computing)
 
     async def compute(self, ask: Ask, work: Callable[[], Found]) -> Found:
         """What the work gives, within the request's deadline and while its client is there."""
         if self.waiting >= MOST_WAITING:
             raise Refusal(429, f"{MOST_WAITING} trajectories are being computed; come again.",
                           ("retry-after", str(PAUSE)))
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        self.waiting += 1
-        future.add_done_callback(self._left)
+        computing = self._thread.submit(work)
+        self._computing.add(computing)
+        computing.add_done_callback(self._computing.discard)    # maybe long after its request has been given up
+        future = asyncio.wrap_future(computing)
         left = max(0.0, ask.limits.deadline - (time.monotonic() - ask.arrived))
         with ask.leaving() as gone:
             await asyncio.wait((future, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -61,9 +68,6 @@ class Beside:
     def close(self) -> None:
         """Begin nothing more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _left(self, future: asyncio.Future[Any]) -> None:
-        self.waiting -= 1
 
 
 async def trajectory(served: ServedRun, ask: Ask, beside: Beside) -> Reply:
@@ -82,7 +86,7 @@ async def trajectory(served: ServedRun, ask: Ask, beside: Beside) -> Reply:
     try:
         inputs = served.signature.fitted(decoded.inputs[0], dtype_of(served.run.model))
         return Reply(200, await beside.compute(ask, lambda: _computed(served, inputs)), JSON)
-    except ValueError as error:
+    except FAILURES as error:    # the input's fault, as in /predict
         raise Refusal(422, str(error)) from None
 
 
