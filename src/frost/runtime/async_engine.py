@@ -203,8 +203,7 @@ class AsyncEngine:
         age = None if (since := counts.since) is None else self._clock() - since
         state = "stalled" if self._state == "running" and age is not None and age > STALLED else self._state
         occupied = 0 if session is None else session.scheduler.occupied
-        waiting = 0 if self._thread is None or session is None else (
-            self._thread.backlog + session.scheduler.waiting + session.scheduler.staged)
+        waiting = max(0, len(self._open) - occupied)    # also what comes while a step is under way
         return Progress(state == "running", state, self._error, self.engine.slots, occupied, waiting,
                         self.queued_steps, self.max_queue, counts.steps, counts.last_step, age)
 

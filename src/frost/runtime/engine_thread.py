@@ -111,11 +111,6 @@ class EngineThread:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    @property
-    def backlog(self) -> int:
-        """Inputs that are not in the session yet."""
-        return len(self._backlog)
-
     def put(self, ticket: Ticket | None) -> None:
         """A new ticket, one that has been cancelled, or None: stop."""
         self._inbox.put(ticket)
