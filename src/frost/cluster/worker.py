@@ -128,7 +128,7 @@ class Worker:
         columns: dict[str, Any] = {self.task.key: block.column(self.task.key)}
         if self.task.is_traced:
             kinds = rows.traced(kinds)
-            work = self.engine.engine.work
+            work = self.engine.work
             trace = (self.number, time.time(), work.begun_for + work.stepped_for, work.begun + work.stepped)
             columns["row"] = block.column("row")
             columns |= {name: [value] * len(answers) for name, value in zip(rows.TRACE, trace, strict=True)}

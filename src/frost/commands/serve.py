@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from frost.checkpoint import pretrained
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> Reply:
     engine = EngineOptions(
         slots=options.slots, max_queue=options.max_queue, under_load=options.under_load, floor=options.floor,
         budget=Budget(options.quantile, options.mean_depth, options.accuracy_loss, options.depth),
-        backend=options.backend, ladder=not options.strict)
+        backend=options.backend, ladder=not options.strict, own_process=os.name == "posix")
     keys = frozenset() if options.key_file is None else keys_in(options.key_file)
     log = Log(options.log)
     paths = named_runs(options.runs, pretrained)

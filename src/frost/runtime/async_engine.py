@@ -1,7 +1,8 @@
 """`frost.AsyncEngine`: an engine that callers await, under HTTP and under a cluster alike.
 
-One thread owns the session (`runtime.engine_thread`); the answers of a step come back together. A caller that is
-cancelled frees its slot within a step. What is beyond the queue is refused, or answered with fewer steps.
+One thread owns the session (`runtime.engine_thread`), here or in a process of its own (`runtime.engine_process`); the
+answers of a step come back together. A caller that is cancelled frees its slot within a step. What is beyond the queue
+is refused, or answered with fewer steps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Self
 
+from frost.checkpoint import Run
 from frost.core.block import FAILURES
 from frost.core.inputs import Inputs, Signature
 from frost.core.precision import Device
@@ -19,18 +21,15 @@ from frost.core.trajectory import IterativeModel
 from frost.halting.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
-from frost.halting.stopping import AtDepth
 from frost.runtime.backend import BackendName
 from frost.runtime.budgets import Budgets, Grant, UnderLoad
-from frost.runtime.engine import Engine
-from frost.runtime.engine_thread import Counts, EngineThread, Outcome, Ticket
-from frost.runtime.ladder import Ladder
+from frost.runtime.engine import Work
+from frost.runtime.engine_process import Load, ProcessWorker
+from frost.runtime.engine_thread import Answers, Counts, Outcome, Ticket
 from frost.runtime.scheduler import QueueFull
+from frost.runtime.worker import Place, ThreadWorker, Worker, engine_at
 
 BATCHES = 4         # full batches that may wait, unless it is said
-# Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input
-# makes the steps of all longer; at one shape the first slots cost nothing.
-LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
 STALLED = 30.0      # seconds in one step after which an engine counts as hanging
 MOST_FITS, FIT_SECONDS = 64, 0.3    # budgets that wait to be fitted, one after the other, and how long one takes
 FULL_DEPTH = Budget()
@@ -68,25 +67,30 @@ class AsyncEngine:
         floor: the lowest mean depth that `shallower` goes to.
         ladder: let the batch shrink and grow; False keeps one shape, at which bits do not depend on who shares it.
         watch: gets the calibration's first signal of every input, for a drift check.
+        process_of: the saved run that model and calibration are from. Its steps are then computed in a process of its
+            own, which reads it again: they do not wait for the interpreter that callers keep busy.
     """
 
     def __init__(self, model: IterativeModel, calibration: Calibration | None = None, *, slots: int = 64,
                  budget: Budget = FULL_DEPTH, max_queue: int | None = None, under_load: UnderLoad = "shed",
                  floor: float | None = None, example: Any = None, device: Device | None = None,
                  backend: BackendName | Literal["auto"] = "eager", ladder: bool = True, watch: Watch | None = None,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+                 process_of: Run | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.budgets = Budgets(calibration, model.depth, under_load, floor)
         self.default = self.budgets.make(budget)
-        signals = () if calibration is None else tuple(calibration.signals)
-        self.engine = Engine(model, AtDepth(model.depth), slots=slots, example=example, device=device, backend=backend,
-                             ladder=ladder, signals=signals, watch=watch, clock=clock)
+        self.slots, self._clock = slots, clock
         self.max_queue = BATCHES * slots * model.depth if max_queue is None else max_queue
         if self.max_queue < model.depth:
             raise ValueError(f"max_queue is in steps and must hold one input at full depth, {model.depth}; got "
                              f"{max_queue}.")
-        self._shapes = Ladder(slots, is_strict=not ladder)
-        self._clock, self._knee = clock, LADDER_KNEE if ladder else STRICT_KNEE
-        self._thread: EngineThread | None = None
+        place = Place(slots, backend, ladder, device)
+        if process_of is None:
+            self.worker: Worker = ThreadWorker(engine_at(place, model, calibration, example, watch, clock), place,
+                                               self.budgets, clock)
+        else:
+            load = Load(under_load, floor)
+            self.worker = ProcessWorker(process_of, place, load, calibration is not None, watch)
+        self._is_started = False
         self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
         self._fits = 0
         self._open: set[asyncio.Future[Outcome]] = set()
@@ -108,8 +112,7 @@ class AsyncEngine:
 
         The shape of an output comes back.
         """
-        shapes = {tuple(self.engine.predict(signature.zeros(rows)).outputs.shape[1:]) for rows in self._shapes.rungs}
-        return shapes.pop()
+        return self.worker.warm_up(signature)
 
     def start(self) -> None:
         """Begin, in the running event loop."""
@@ -117,10 +120,8 @@ class AsyncEngine:
             raise EngineStopped(f"this engine is {self._state}; make a new one.")
         self._loop = asyncio.get_running_loop()
         self._is_empty = asyncio.Event()
-        self._thread = EngineThread(self.engine.open(), self.budgets, self._from_thread, self._thread_died,
-                                    self._knee, self._clock)
-        self._state = "running"
-        self._thread.start()
+        self.worker.start(_resolve, self._died)
+        self._is_started, self._state = True, "running"
 
     async def submit(self, inputs: Any, *, quantile: float | None = None, mean_depth: float | None = None,
                      accuracy_loss: float | None = None, depth: int | None = None,
@@ -159,29 +160,27 @@ class AsyncEngine:
         What they are is looked at here: the engine's thread would have to wait for the interpreter at each look.
         """
         self.check_room(grant.limit * len(inputs))
-        assert self._thread is not None
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"a deadline must not be negative, got {seconds}.")
         due = None if seconds is None else self._clock() + seconds
         try:
-            accepted = [self._thread.session.accepted(value) for value in inputs]
+            accepted = [self.worker.accepted(value) for value in inputs]
         except FAILURES as error:    # whatever a model of the user's says of it
             raise ValueError(str(error)) from error
         return [self._enqueued(value, grant, due) for value in accepted]
 
     def _enqueued(self, accepted: Inputs, grant: Grant, due: float | None) -> asyncio.Future[Outcome]:
-        assert self._thread is not None
         future: asyncio.Future[Outcome] = self._loop.create_future()
         ticket = Ticket(accepted, grant, due, future)
         self._admitted += grant.limit
         self._open.add(future)
         future.add_done_callback(lambda done: self._left(ticket))
-        self._thread.put(ticket)
+        self.worker.put(ticket)
         return future
 
     def check_room(self, steps: int) -> None:
         """Refuse what the queue has no room for; several inputs that come together are asked for together."""
-        if self._thread is None or self._state != "running":
+        if self._state != "running":
             raise EngineStopped(self._why())
         if self.queued_steps + steps > self.max_queue:
             raise self._full()
@@ -189,22 +188,26 @@ class AsyncEngine:
     @property
     def queued_steps(self) -> int:
         """Steps at full depth of what waits."""
-        return self._admitted - (0 if self._thread is None else self._thread.counts.released)
+        return self._admitted - self.counts.released
 
     @property
     def counts(self) -> Counts:
         """What has happened so far."""
-        return Counts() if self._thread is None else self._thread.counts
+        return self.worker.counts
+
+    @property
+    def work(self) -> Work:
+        """What has been computed so far."""
+        return self.worker.work
 
     @property
     def progress(self) -> Progress:
         """How it is."""
-        counts, session = self.counts, None if self._thread is None else self._thread.session
+        counts, occupied = self.counts, self.worker.occupied
         age = None if (since := counts.since) is None else self._clock() - since
         state = "stalled" if self._state == "running" and age is not None and age > STALLED else self._state
-        occupied = 0 if session is None else session.scheduler.occupied
         waiting = max(0, len(self._open) - occupied)    # also what comes while a step is under way
-        return Progress(state == "running", state, self._error, self.engine.slots, occupied, waiting,
+        return Progress(state == "running", state, self._error, self.slots, occupied, waiting,
                         self.queued_steps, self.max_queue, counts.steps, counts.last_step, age)
 
     @property
@@ -230,31 +233,24 @@ class AsyncEngine:
         if self._state in ("running", "draining"):
             self._state = "closed"
         self._fail_open()
-        if self._thread is not None:
-            self._thread.put(None)
-            await asyncio.to_thread(self._thread.join, seconds)
+        if self._is_started:
+            self.worker.leave()
+        await asyncio.to_thread(self.worker.join, seconds)
         self._fitting.shutdown(wait=False, cancel_futures=True)
 
     def _left(self, ticket: Ticket) -> None:
         """A ticket has its answer, or nobody waits for it any more."""
-        self._open.discard(ticket.future)
+        self._open.discard(ticket.caller)
         if not self._open:
             self._is_empty.set()
-        if ticket.future.cancelled() and self._thread is not None:
+        if ticket.caller.cancelled():
             ticket.is_cancelled = True
-            self._thread.put(ticket)
+            self.worker.put(ticket)
 
-    def _from_thread(self, answers: list[tuple[Ticket, Outcome | Exception]]) -> None:
-        """In the thread: hand the answers of a step to the loop, in one go."""
-        self._loop.call_soon_threadsafe(_resolve, answers)
-
-    def _thread_died(self, error: str) -> None:
-        """In the thread, as the last thing it does."""
+    def _died(self, error: str) -> None:
+        """The worker has ended by itself."""
         self._error, self._state = error, "dead"
-        try:
-            self._loop.call_soon_threadsafe(self._fail_open)
-        except RuntimeError:    # the loop has gone before
-            return
+        self._fail_open()
 
     def _fail_open(self) -> None:
         for future in list(self._open):
@@ -274,11 +270,11 @@ class AsyncEngine:
         return full
 
 
-def _resolve(answers: list[tuple[Ticket, Outcome | Exception]]) -> None:
+def _resolve(answers: Answers) -> None:
     for ticket, answer in answers:
-        if ticket.future.done():
+        if ticket.caller.done():
             continue
         if isinstance(answer, Exception):
-            ticket.future.set_exception(answer)
+            ticket.caller.set_exception(answer)
         else:
-            ticket.future.set_result(answer)
+            ticket.caller.set_result(answer)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from asyncio import Future
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
@@ -27,6 +26,9 @@ from frost.runtime.scheduler import Item
 from frost.runtime.slots import Session
 
 STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)    # buckets of a histogram
+# Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input
+# makes the steps of all longer; at one shape the first slots cost nothing.
+LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
 SMOOTH = 0.25         # of a step in the load
 MEASURED_FOR = 0.5    # seconds of work between two looks at the rate
 
@@ -54,10 +56,12 @@ class Ticket:
     inputs: Any                     # accepted by the session
     grant: Grant
     due: float | None               # when it takes the answer that it has
-    future: Future[Outcome]
+    caller: Any = None              # what waits for the answer
     item: Item | None = None        # once it is in the session
     is_queued: bool = True          # its steps count as waiting
     is_cancelled: bool = False
+    is_over: bool = False           # answered, or given up
+    number: int = 0                 # between two processes
 
 
 @dataclass(slots=True)
@@ -80,25 +84,29 @@ class Counts:
     step_seconds: list[int] = field(default_factory=lambda: [0] * (len(STEP_SECONDS) + 1))
 
 
+Answers = list[tuple[Ticket, Outcome | Exception]]
+
+
 class EngineThread:
-    """Owns a session; answers are handed to `deliver` once a step, in the thread.
+    """Owns a session; answers, if only none, are handed to `deliver` in each turn, in the thread.
 
     Args:
-        knee: load in slots from which budgets are lowered, and at which they are at their floor.
+        begins: is called before each step, once what has come is queued.
     """
 
-    def __init__(self, session: Session, budgets: Budgets,
-                 deliver: Callable[[list[tuple[Ticket, Outcome | Exception]]], None],
-                 died: Callable[[str], None], knee: tuple[float, float],
-                 clock: Callable[[], float] = time.monotonic) -> None:
-        self.session, self.counts = session, Counts(depths=[0] * budgets.depth)
+    def __init__(self, session: Session, budgets: Budgets, counts: Counts, deliver: Callable[[Answers], None],
+                 died: Callable[[str], None], clock: Callable[[], float] = time.monotonic,
+                 begins: Callable[[], None] = lambda: None) -> None:
+        self.session, self.counts = session, counts
         self._budgets, self._deliver, self._died, self._clock = budgets, deliver, died, clock
+        self._begins = begins
         self._inbox: SimpleQueue[Ticket | None] = SimpleQueue()
         self._backlog: OrderedDict[Ticket, None] = OrderedDict()
         self._deadlines: list[tuple[float, int, Ticket]] = []    # a heap
-        self._out: list[tuple[Ticket, Outcome | Exception]] = []
+        self._out: Answers = []
         self._timed = 0              # inputs with a deadline, so far
-        self._knee, self._load = knee, 0.0    # inputs here, smoothed over some steps: a burst alone is no load
+        self._knee = LADDER_KNEE if session.climbs else STRICT_KNEE
+        self._load = 0.0             # inputs here, smoothed over some steps: a burst alone is no load
         self._measured = (0, 0.0)    # released and seconds, since the last look at the rate
         self._thread = threading.Thread(target=self._run, name="frost-engine", daemon=True)
 
@@ -126,9 +134,10 @@ class EngineThread:
                 if len(self.session):
                     self._step()
                 self._expire()
-                if self._out:
-                    self._deliver(self._out)
-                    self._out = []
+                answers, self._out = self._out, []
+                for ticket, _ in answers:
+                    ticket.is_over = True
+                self._deliver(answers)
         except BaseException as error:    # whatever it was, the waiters must hear of it
             self._died(f"{type(error).__name__}: {error}")
 
@@ -158,7 +167,7 @@ class EngineThread:
         elif ticket.is_queued:
             self.counts.cancelled += 1
             self._leave_queue(ticket)
-        ticket.inputs = None
+        ticket.inputs, ticket.is_over = None, True
 
     def _leave_queue(self, ticket: Ticket) -> None:
         self._backlog.pop(ticket, None)
@@ -190,6 +199,7 @@ class EngineThread:
         """One step of the session, and its answers."""
         counts, began = self.counts, self._clock()
         counts.since = began
+        self._begins()
         self._load += SMOOTH * (len(self._backlog) + len(self.session) - self._load)
         results = self.session.advance()
         took = self._clock() - began
@@ -232,5 +242,5 @@ class EngineThread:
             self._out.append((ticket, DeadlinePassed("the deadline came before the first step; the queue is long, or "
                                                      "the deadline too short.")))
         if len(self._deadlines) > 2 * (len(self._backlog) + len(self.session)) + 64:    # most of them have left
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].future.done()]
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].is_over]
             heapq.heapify(self._deadlines)

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from frost.core.block import FAILURES
-from frost.core.inputs import Inputs, Signature, as_inputs, mapped
-from frost.core.precision import dtype_of
+from frost.core.inputs import Inputs, Signature
 from frost.halting.drift import Watch
 from frost.halting.stopping import StoppingRule
+from frost.runtime.entrance import Entrance
 from frost.runtime.ladder import Ladder
 from frost.runtime.live import Live, Result, Window
 from frost.runtime.scheduler import Item, Scheduler
@@ -46,11 +46,10 @@ class Session:
         self.scheduler = Scheduler(ladder.rungs[-1], max_queue)
         self._stepper, self._ladder, self._watch = stepper, ladder, watch
         self._clock = clock
-        self._signature = signature
+        self.accepted = Entrance(stepper.model, signature)
         self._stage: Live | None = None
         self._live: Live | None = None
         self._window = Window(sync_every)
-        self._dtype = dtype_of(stepper.model)
         self._is_stale = False    # whether free rows have to be filled anew
 
     def __len__(self) -> int:
@@ -60,6 +59,11 @@ class Session:
     def rows(self) -> int:
         """Of the batch that runs; 0 where nothing does."""
         return 0 if self._live is None else len(self._live.steps)
+
+    @property
+    def climbs(self) -> bool:
+        """Whether the batch shrinks and grows with what is running."""
+        return len(self._ladder.rungs) > 1
 
     def submit(self, inputs: Any, key: Any = None, depth: int | None = None, seconds: float | None = None,
                rule: StoppingRule | None = None) -> Item:
@@ -71,15 +75,6 @@ class Session:
             rule: of its own, by a signal that the engine computes; None is the engine's.
         """
         return self.queue(self.accepted(inputs), key, depth, seconds, rule)
-
-    @torch.inference_mode(mode=False)
-    def accepted(self, inputs: Any) -> Inputs:
-        """A copy of an input as the model takes it, or a ValueError; any thread may ask."""
-        model = self._stepper.model
-        if not (model.zoo_config is not None and self._signature.is_met_by(inputs, self._dtype)):
-            inputs = as_inputs(inputs)
-            model.check(mapped(lambda part: part[None], inputs))    # a stem of the zoo looks at shapes only
-        return self._signature.fitted(inputs, self._dtype)
 
     def queue(self, inputs: Inputs, key: Any = None, depth: int | None = None, seconds: float | None = None,
               rule: StoppingRule | None = None) -> Item:

@@ -37,6 +37,7 @@ class EngineOptions:
     floor: float | None = None
     backend: BackendName | Literal["auto"] = "eager"
     ladder: bool = True
+    own_process: bool = False    # of each engine
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class ServedRun:
     @property
     def efficiency(self) -> float | None:
         """The share of computed rows that held an input which had not stopped."""
-        work = self.engine.engine.work
+        work = self.engine.work
         computed = work.begun + work.stepped
         return (work.begun_for + work.stepped_for) / computed if computed else None
 
@@ -103,7 +104,8 @@ def serve_model(name: str, run: Run, options: EngineOptions) -> ServedRun:
     queue = max(BATCHES * options.slots, LIMITS.images) * run.model.depth    # room for a full request, too
     engine = AsyncEngine(run.model, calibration, slots=options.slots, budget=options.budget,
                          max_queue=options.max_queue or queue, under_load=options.under_load, floor=options.floor,
-                         backend=options.backend, ladder=options.ladder, watch=watch)
+                         backend=options.backend, ladder=options.ladder, watch=watch,
+                         process_of=run if options.own_process else None)
     names = run.config.get("classes")
     return ServedRun(name=name, run=run, engine=engine, signature=signature, watch=watch,
                      reader=_reader(run, signature), gives=run.model.task.gives,

@@ -98,7 +98,7 @@ def serve(service: Service, listening: socket.socket) -> int:
     """Serve until a signal comes; the exit status."""
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    backends = [served.engine.engine.backend for served in service.runs.values()]
+    backends = [served.engine.worker.backend for served in service.runs.values()]
     server = Server(service, lambda: service.log("ready", url=url, runs=list(service.runs), backends=backends))
     with listening:
         server.run([listening])
