@@ -178,7 +178,7 @@ class Process:
 
     def _port(self) -> int | None:
         for line in self.text().splitlines():
-            if '"event": "ready"' in line and line.endswith("}"):
+            if '"ready"' in line and line.endswith("}"):
                 return int(json.loads(line)["url"].rsplit(":", 1)[1])
         return None
 
@@ -197,7 +197,7 @@ class Process:
     def tracebacks(self) -> int:
         """How often the log has one, or says that something went wrong inside."""
         text = self.text()
-        return text.count("Traceback (most recent") + text.count('"event": "failure"')
+        return text.count("Traceback (most recent") + text.count('"failure"')
 
     def status(self, name: str) -> int:
         """A number of /proc/PID/status: VmRSS in kB, Threads."""

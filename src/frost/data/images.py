@@ -147,7 +147,8 @@ def _plain(image: Image.Image, channels: int) -> Image.Image:
     if image.has_transparency_data:
         rgba = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
-    return image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _is_whole(stream: IO[bytes], kind: str | None, size: int) -> bool:

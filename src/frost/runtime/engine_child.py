@@ -25,7 +25,8 @@ from frost.halting.drift import Watch
 from frost.runtime.budgets import Budgets
 from frost.runtime.engine import Engine
 from frost.runtime.engine_thread import Answers, Counts, DeadlinePassed, EngineThread, Ticket
-from frost.runtime.wire import Incoming, grant_from_json, inputs_of, message, plain
+from frost.runtime.entrance import plain
+from frost.runtime.wire import Incoming, grant_from_json, inputs_of, message
 from frost.runtime.worker import Place, engine_at, warmed
 
 PIECE = 2**18    # bytes read at once

@@ -28,8 +28,8 @@ from frost.halting.drift import Watch
 from frost.runtime.budgets import UnderLoad
 from frost.runtime.engine import Work
 from frost.runtime.engine_thread import Answers, Counts, DeadlinePassed, Outcome, Ticket
-from frost.runtime.entrance import Entrance
-from frost.runtime.wire import Incoming, bytes_of, grant_to_json, message, outputs_of
+from frost.runtime.entrance import Packing
+from frost.runtime.wire import Incoming, grant_to_json, message, outputs_of
 from frost.runtime.worker import Place, Worker
 
 PIECE = 2**18              # bytes read at once
@@ -55,7 +55,7 @@ class ProcessWorker(Worker):
         signature = run.model.signature
         if signature is None:
             raise ValueError(f"{run.path} does not say what one input looks like; calibrate it again.")
-        self.counts, self.accepted = Counts(depths=[0] * run.model.depth), Entrance(run.model, signature)
+        self.counts, self.accepted = Counts(depths=[0] * run.model.depth), Packing(run.model, signature)
         self._watch, self._work, self._occupied = watch, Work(0, 0, 0, 0), 0
         self._tickets: dict[int, Ticket] = {}
         self._count = 0
@@ -153,11 +153,11 @@ class ProcessWorker(Worker):
                 places[id(ticket.grant)] = len(grants)
                 grants.append(grant_to_json(ticket.grant))
             rows.append([ticket.number, places[id(ticket.grant)], ticket.due])
-        behind = bytes_of([ticket.inputs for ticket in new], self.accepted.dtypes)
+        parts = [part for column in zip(*(ticket.inputs for ticket in new), strict=True) for part in column]
         for ticket in new:
             ticket.inputs = None
         was_empty = not self._unsent
-        self._unsent.append(memoryview(message({"new": rows, "grants": grants, "gone": gone}, behind)))
+        self._unsent.append(memoryview(message({"new": rows, "grants": grants, "gone": gone}, *parts)))
         if was_empty:
             self._write()
 

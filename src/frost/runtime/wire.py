@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from frost.core.inputs import Inputs, Signature, leaves
+from frost.core.inputs import Inputs, Signature
 from frost.halting.budget import Budget
 from frost.halting.stopping import AtDepth, Rule
 from frost.runtime.budgets import Grant
@@ -50,21 +50,8 @@ class Incoming:
             yield words, payload
 
 
-def bytes_of(values: Sequence[Inputs], dtypes: Sequence[torch.dtype]) -> bytes:
-    """Inputs that look alike, leaf by leaf."""
-    rows = [leaves(value) for value in values]
-    return b"".join(plain(row[place].to(dtype)) for place, dtype in enumerate(dtypes) for row in rows)
-
-
-def plain(tensor: Tensor) -> bytes:
-    """The numbers of a tensor on the CPU, of any type."""
-    if tensor.dtype == torch.bfloat16:    # which NumPy has not
-        tensor = tensor.contiguous().view(torch.int16)
-    return tensor.numpy().tobytes()
-
-
 def inputs_of(payload: bytearray, count: int, signature: Signature, dtypes: Sequence[torch.dtype]) -> list[Inputs]:
-    """What `bytes_of` wrote; the tensors share the payload's memory."""
+    """Inputs that look alike, of which the bytes came part by part; the tensors share their memory."""
     begin, columns = 0, []
     for part, dtype in zip(signature.parts, dtypes, strict=True):
         numbers = count * math.prod(part.shape)

@@ -22,7 +22,6 @@ from frost.runtime.backend import BackendName
 from frost.runtime.budgets import Budgets
 from frost.runtime.engine import Engine, Work
 from frost.runtime.engine_thread import Answers, Counts, EngineThread, Ticket
-from frost.runtime.entrance import Entrance
 from frost.runtime.ladder import Ladder
 
 
@@ -30,12 +29,12 @@ class Worker(ABC):
     """What an asynchronous engine asks of the place where its steps are computed.
 
     `counts`, `work` and `occupied` (slots in use) are what has happened so far; `accepted` gives a copy of an input as
-    the model takes it, or a ValueError.
+    this worker's tickets hold it, or a ValueError.
     """
 
     backend: BackendName
     counts: Counts
-    accepted: Entrance
+    accepted: Callable[[Any], Any]
 
     @property
     @abstractmethod

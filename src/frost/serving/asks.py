@@ -18,6 +18,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 JSON = "application/json"
 CLOSED = "frost.closed"    # in a request's scope: a future that is done when its connection has ended
+WHOLE = "frost.whole"      # in a request's scope: its body is there
 
 
 class Reply(NamedTuple):
@@ -46,7 +47,7 @@ class Ask:
 
     def __init__(self, scope: Message, receive: Receive, limits: Limits, arrived: float) -> None:
         self.receive, self.limits, self.arrived = receive, limits, arrived
-        self._closed: asyncio.Future[None] | None = scope.get(CLOSED)
+        self._scope, self._closed = scope, scope.get(CLOSED)
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: bytes = scope["query_string"]
@@ -75,6 +76,8 @@ class Ask:
         declared = self.header(b"content-length")
         if declared and (not declared.isdecimal() or int(declared[:20]) > limits.body):
             raise self._too_large()
+        if WHOLE in self._scope:    # nearly always: no timer is needed
+            return await self._read(limits.body)
         try:
             async with asyncio.timeout(limits.body_seconds):
                 return await self._read(limits.body)
@@ -128,9 +131,9 @@ async def _gone(receive: Receive) -> None:
 def as_json(value: Any) -> bytes:
     """Compact JSON; what is not finite is null."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default=str)
     except TypeError:    # a text that is no text, which a client has sent
-        return json.dumps(value, allow_nan=False).encode()
+        return json.dumps(value, allow_nan=False, default=str).encode()
 
 
 def reply_json(value: Any, status: int = 200, *headers: tuple[str, str]) -> Reply:

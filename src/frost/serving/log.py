@@ -9,6 +9,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
+from frost.serving.asks import as_json
+
 Style = Literal["text", "json"]
 LATER = 0.05    # seconds until lines are written together; each write lets other threads in
 
@@ -24,7 +26,7 @@ class Log:
         """One line; what cannot be written is lost, and disturbs nobody."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         if self.style == "json":
-            line = json.dumps({"time": now, "level": level, "event": event, **fields}, default=str)
+            line = as_json({"time": now, "level": level, "event": event, **fields}).decode()
         else:
             words = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
             line = f"frost: {now} {event}{'' if level == 'info' else f' ({level})'} {words}"

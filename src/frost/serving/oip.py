@@ -17,7 +17,7 @@ from frost.runtime.engine_thread import Outcome
 from frost.runtime.probabilities import probabilities
 from frost.serving.asks import JSON, Ask, Refusal, Reply, as_json, parsed, reply_json
 from frost.serving.decode import check_count
-from frost.serving.predict import answered, moving
+from frost.serving.predict import Moving, answered
 
 if TYPE_CHECKING:
     from frost.serving.served import ServedRun
@@ -56,7 +56,7 @@ async def infer(served: ServedRun, ask: Ask) -> Reply:
     rows = _rows(served, ask, request, binary)
     wanted = _wanted(served, request)
     fields = {name: value for name, value in _object(request, "parameters").items() if name != "binary_data_output"}
-    async with moving(ask):
+    async with Moving(ask):
         outcomes = await answered(served, ask, rows, fields)
     for place, outcome in enumerate(outcomes):
         if not isinstance(outcome, Outcome) or outcome.output is None:

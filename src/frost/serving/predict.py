@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from frost.halting.budget import Budget
@@ -30,9 +29,9 @@ async def predict(served: ServedRun, ask: Ask) -> Reply:
         raise Refusal(422, "the path names one run and the query another; name it once.")
     body = await ask.body()
     names_none = not set(asked) & set(BUDGETS) and not ask.header(b"content-type").startswith(JSON)
-    with refusing():
+    with Refusing():
         served.engine.check_room(served.engine.default.limit if names_none else 1)    # a full queue costs no decoding
-    async with moving(ask):
+    async with Moving(ask):
         decoded = await served.reader.read(ask, body)
         both = sorted(set(asked) & set(decoded.fields))
         if both:
@@ -55,7 +54,7 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     """
     budget, seconds = budget_of(fields, ask.limits.deadline)
     engine = served.engine
-    with refusing():
+    with Refusing():
         grant = engine.default if budget is None else await engine.grant(budget)
         if (steps := grant.limit * len(inputs)) > engine.max_queue:
             raise Refusal(413, f"{len(inputs)} inputs may take {steps:,} steps, more than the queue ever holds, "
@@ -64,7 +63,7 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
         futures = engine.enqueue(inputs, grant, left)
     outcomes = await _settled(futures, ask)
     ask.notes["depth"] = sum(outcome.depth for outcome in outcomes if isinstance(outcome, Outcome)) / len(outcomes)
-    with refusing():
+    with Refusing():
         for outcome in outcomes:
             if isinstance(outcome, (ValueError, EngineStopped)):
                 raise outcome
@@ -73,27 +72,35 @@ async def answered(served: ServedRun, ask: Ask, inputs: Sequence[Any],
     return [outcome for outcome in outcomes if isinstance(outcome, (Outcome, DeadlinePassed))]
 
 
-@contextmanager
-def refusing() -> Iterator[None]:
-    """What the engine says against a request, as the status code that it is."""
-    try:
-        yield
-    except QueueFull as full:
-        raise Refusal(429, str(full), ("retry-after", str(max(1, math.ceil(full.seconds))))) from None
-    except EngineStopped as stopped:
-        raise Refusal(503, str(stopped)) from None
-    except ValueError as error:
-        raise Refusal(422, str(error)) from None
-
-
-@asynccontextmanager
-async def moving(ask: Ask) -> AsyncIterator[None]:
+class Moving:
     """No request takes longer than twice the longest deadline, whatever hangs: its engine, or what decodes."""
-    try:
-        async with asyncio.timeout(2 * ask.limits.deadline):
-            yield
-    except TimeoutError:
-        raise Refusal(504, "there is no answer; the engine does not move.") from None
+
+    def __init__(self, ask: Ask) -> None:
+        self._timeout = asyncio.timeout(2 * ask.limits.deadline)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self._timeout.__aexit__(*error)
+        except TimeoutError:
+            raise Refusal(504, "there is no answer; the engine does not move.") from None
+
+
+class Refusing:
+    """What the engine says against a request, as the status code that it is."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, QueueFull):
+            raise Refusal(429, str(error), ("retry-after", str(max(1, math.ceil(error.seconds))))) from None
+        if isinstance(error, EngineStopped):
+            raise Refusal(503, str(error)) from None
+        if isinstance(error, ValueError):
+            raise Refusal(422, str(error)) from None
 
 
 async def _settled(futures: Sequence[asyncio.Future[Outcome]], ask: Ask) -> list[Outcome | BaseException]:

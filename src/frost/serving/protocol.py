@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from frost.serving.asks import CLOSED, Refusal
+from frost.serving.asks import CLOSED, WHOLE, Refusal
 from frost.serving.limits import LIMITS, Limits
 
 LINGER = 0.3           # seconds that an idle connection stays open when the server ends
@@ -65,6 +65,7 @@ class TimedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The body is there; reading goes on, or nobody would see the client leave."""
         super().on_message_complete()
+        self.scope[WHOLE] = True    # type: ignore[literal-required]
         if not self.pipeline and not self.transport.is_closing():
             self.flow.resume_reading()
 
