@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -19,8 +20,11 @@ import numpy as np
 import torch
 
 from frost.checkpoint import load, weights_hash
+from frost.core.inputs import to_device
 from frost.core.interpreter import share_interpreter
 from frost.core.malloc import keep_pages
+from frost.core.precision import device_of
+from frost.core.trajectory import IterativeModel
 from frost.halting.drift import Watch
 from frost.runtime.budgets import Budgets
 from frost.runtime.engine import Engine
@@ -30,6 +34,8 @@ from frost.runtime.wire import Incoming, grant_from_json, inputs_of, message
 from frost.runtime.worker import Place, engine_at, warmed
 
 PIECE = 2**18    # bytes read at once
+SHORT = 0.005      # seconds of an input at full depth
+TRIED = 8          # inputs together, to find that out
 LAST_STEP = 5.0    # seconds that a step under way has to end
 
 
@@ -93,11 +99,11 @@ class Child:
 
     def _made(self, setup: dict[str, Any]) -> dict[str, Any]:
         """The engine, warm, and what the other end has to know of it."""
-        torch.set_num_threads(setup["threads"])
         run = load(setup["run"], device=setup["device"])
         if weights_hash(run.model) != setup["weights"]:
             raise ValueError(f"{setup['run']} has been replaced while it was read; start again.")
         calibration = run.calibration if setup["is_calibrated"] else None
+        torch.set_num_threads(threads_for(run.model, setup["threads"]))
         place = Place(setup["slots"], setup["backend"], setup["ladder"])
         self._engine: Engine = engine_at(place, run.model, calibration, watch=self._seen if calibration else None)
         session = self._engine.open()
@@ -154,6 +160,23 @@ class Child:
         with contextlib.suppress(OSError):    # the other end has gone before
             self._line.sendall(message({"died": error}))
         os._exit(1)
+
+
+def threads_for(model: IterativeModel, most: int) -> int:
+    """All that there may be, or one less where an input takes so little that reading its request needs a core as well.
+
+    Three threads on two cores wait for one another at each operation of the model.
+    """
+    if most == 1 or model.signature is None:
+        return most
+    torch.set_num_threads(most - 1)
+    inputs, times = to_device(model.signature.zeros(TRIED), device_of(model)), []
+    with torch.no_grad():
+        for _ in range(3):
+            began = time.perf_counter()
+            model(inputs)
+            times.append(time.perf_counter() - began)
+    return most - 1 if min(times) < SHORT * TRIED else most
 
 
 def main() -> None:
