@@ -99,6 +99,16 @@ def test_each_request_has_a_rule_of_its_own(digits):
         assert alone.depth.tolist() == [answer.depth for answer in answers[start::5]]
 
 
+def test_a_new_budget_that_many_ask_for_is_fitted_once(digits, monkeypatch):
+    monkeypatch.setattr("frost.runtime.async_engine.MOST_FITS", 1)
+
+    async def main():
+        async with AsyncEngine(digits.model, digits.calibration) as engine:
+            return await asyncio.gather(*(engine.submit(torch.rand(1, 8, 8), mean_depth=2.875) for _ in range(20)))
+
+    assert {answer.budget for answer in asyncio.run(main())} == {Budget(mean_depth=2.875)}
+
+
 @pytest.mark.parametrize("budget", [{"depth": 9}, {"depth": 0}, {"mean_depth": 0.5}, {"quantile": 2},
                                     {"mean_depth": math.nan}, {"depth": 2, "quantile": 0.5}, {"accuracy_loss": -1}])
 def test_what_is_no_budget_is_refused(digits, budget):

@@ -22,7 +22,7 @@ from frost.halting.budget import Budget
 from frost.halting.calibration import Calibration
 from frost.halting.drift import Watch
 from frost.runtime.backend import BackendName
-from frost.runtime.budgets import Budgets, Grant, UnderLoad
+from frost.runtime.budgets import Budgets, Grant, UnderLoad, rounded
 from frost.runtime.engine import Work
 from frost.runtime.engine_process import Load, ProcessWorker
 from frost.runtime.engine_thread import Answers, Counts, Outcome, Ticket
@@ -80,7 +80,7 @@ class AsyncEngine:
         self.default = self.budgets.make(budget)
         self.slots, self._clock = slots, clock
         self.max_queue = BATCHES * slots * model.depth if max_queue is None else max_queue
-        if self.max_queue < model.depth:
+        if max_queue is not None and max_queue < model.depth:
             raise ValueError(f"max_queue is in steps and must hold one input at full depth, {model.depth}; got "
                              f"{max_queue}.")
         place = Place(slots, backend, ladder, device)
@@ -92,7 +92,7 @@ class AsyncEngine:
             self.worker = ProcessWorker(process_of, place, load, calibration is not None, watch)
         self._is_started = False
         self._fitting = ThreadPoolExecutor(1, "frost-rules")    # one at a time: nobody can fill the cores with it
-        self._fits = 0
+        self._fits: dict[Budget, asyncio.Future[Grant]] = {}
         self._open: set[asyncio.Future[Outcome]] = set()
         self._admitted = 0                                      # steps at full depth, so far
         self._state = "new"
@@ -143,15 +143,20 @@ class AsyncEngine:
         known = self.budgets.known(budget)
         if known is not None:
             return known
-        if self._fits >= MOST_FITS:
-            full = QueueFull(f"{MOST_FITS} budgets that nobody has asked for before are being fitted; try again.")
-            full.seconds = MOST_FITS * FIT_SECONDS
-            raise full
-        self._fits += 1
-        try:
-            return await self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
-        finally:
-            self._fits -= 1
+        budget = rounded(budget)
+        if budget not in self._fits:
+            if len(self._fits) >= MOST_FITS:
+                full = QueueFull(f"{MOST_FITS} budgets that nobody has asked for before are being fitted; try again.")
+                full.seconds = MOST_FITS * FIT_SECONDS
+                raise full
+            fit = self._fits[budget] = self._loop.run_in_executor(self._fitting, self.budgets.make, budget)
+            fit.add_done_callback(lambda done: self._fitted(budget, done))
+        return await asyncio.shield(self._fits[budget])    # others may wait for it as well
+
+    def _fitted(self, budget: Budget, done: asyncio.Future[Grant]) -> None:
+        self._fits.pop(budget, None)
+        if not done.cancelled():
+            done.exception()    # seen, whether or not somebody still waits
 
     def enqueue(self, inputs: Sequence[Any], grant: Grant, seconds: float | None = None
                 ) -> list[asyncio.Future[Outcome]]:
@@ -204,7 +209,7 @@ class AsyncEngine:
     def progress(self) -> Progress:
         """How it is."""
         counts, occupied = self.counts, self.worker.occupied
-        age = None if (since := counts.since) is None else self._clock() - since
+        age = None if (since := self.worker.since) is None else self._clock() - since
         state = "stalled" if self._state == "running" and age is not None and age > STALLED else self._state
         waiting = max(0, len(self._open) - occupied)    # also what comes while a step is under way
         return Progress(state == "running", state, self._error, self.slots, occupied, waiting,

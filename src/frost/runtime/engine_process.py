@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,7 @@ class ProcessWorker(Worker):
         self._unsent: deque[memoryview] = deque()
         self._incoming = Incoming()
         self._error: str | None = None
+        self._awaited: float | None = None    # since when nothing has come while it has inputs
         self._process, self._line = _started()
         hello = self._asked({
             "run": str(run.path), "weights": weights_hash(run.model), "is_calibrated": is_calibrated,
@@ -80,6 +82,11 @@ class ProcessWorker(Worker):
     def occupied(self) -> int:
         """Slots in use."""
         return self._occupied
+
+    @property
+    def since(self) -> float | None:
+        """When the step under way began, or the last thing was heard of a process that has inputs."""
+        return self._awaited
 
     def warm_up(self, signature: Signature) -> tuple[int, ...]:
         """The shape of an output: it is warm."""
@@ -153,6 +160,8 @@ class ProcessWorker(Worker):
                 places[id(ticket.grant)] = len(grants)
                 grants.append(grant_to_json(ticket.grant))
             rows.append([ticket.number, places[id(ticket.grant)], ticket.due])
+        if self._awaited is None:
+            self._awaited = time.monotonic()
         parts = [part for column in zip(*(ticket.inputs for ticket in new), strict=True) for part in column]
         for ticket in new:
             ticket.inputs = None
@@ -198,11 +207,13 @@ class ProcessWorker(Worker):
             self._error = words["died"]
             return
         self.counts, self._occupied, self._work = Counts(**words["counts"]), words["occupied"], Work(*words["work"])
-        seen = words["seen"]
+        seen, self._awaited = words["seen"], time.monotonic()
         if seen and self._watch is not None:
             self._watch.see(np.frombuffer(payload, np.int64, seen), np.frombuffer(payload, np.float64, seen, 8 * seen))
         if "done" in words:
             self._deliver(self._answers(words, payload[16 * seen:]))
+        if not self._tickets:
+            self._awaited = None
 
     def _answers(self, words: dict[str, Any], payload: bytearray) -> Answers:
         """The tickets and what came for them."""

@@ -46,6 +46,11 @@ class Worker(ABC):
     def occupied(self) -> int:
         """Slots in use."""
 
+    @property
+    @abstractmethod
+    def since(self) -> float | None:
+        """When the step under way began."""
+
     @abstractmethod
     def warm_up(self, signature: Signature) -> tuple[int, ...]:
         """Compute once at every shape; the shape of an output."""
@@ -86,6 +91,11 @@ class ThreadWorker(Worker):
     def occupied(self) -> int:
         """Slots in use."""
         return 0 if self._thread is None else self._thread.session.scheduler.occupied
+
+    @property
+    def since(self) -> float | None:
+        """When the step under way began."""
+        return self.counts.since
 
     def warm_up(self, signature: Signature) -> tuple[int, ...]:
         """Compute once at every shape; the shape of an output."""
