@@ -30,6 +30,7 @@ from frost.runtime.budgets import UnderLoad
 from frost.runtime.engine import Work
 from frost.runtime.engine_thread import Answers, Counts, DeadlinePassed, Outcome, Ticket
 from frost.runtime.entrance import Packing
+from frost.runtime.fastest import fastest_backend
 from frost.runtime.wire import Incoming, grant_to_json, message, outputs_of
 from frost.runtime.worker import Place, Worker
 
@@ -66,10 +67,11 @@ class ProcessWorker(Worker):
         self._incoming = Incoming()
         self._error: str | None = None
         self._awaited: float | None = None    # since when nothing has come while it has inputs
+        backend = fastest_backend(run.model, place.slots) if place.backend == "auto" else place.backend
         self._process, self._line = _started()
         hello = self._asked({
             "run": str(run.path), "weights": weights_hash(run.model), "is_calibrated": is_calibrated,
-            "slots": place.slots, "backend": place.backend, "ladder": place.ladder,
+            "slots": place.slots, "backend": backend, "ladder": place.ladder,
             "device": device_of(run.model).type, "threads": torch.get_num_threads(), **load._asdict()})
         self.backend, self._shape = hello["backend"], tuple(hello["shape"])
 
