@@ -149,7 +149,9 @@ def test_a_ladder_grows_and_shrinks_while_inputs_come_and_go():
 
 
 def test_the_rungs_of_a_ladder():
-    assert Ladder(64, is_strict=False).rungs == (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+    assert Ladder(64, is_strict=False).rungs == (1, 2, *range(4, 65, 4))
+    assert Ladder(150, is_strict=False).rungs[-5:] == (112, 120, 128, 144, 150)
+    assert Ladder(100, is_strict=False, is_coarse=True).rungs == (1, 2, 4, 8, 16, 32, 64, 100)
     assert Ladder(13, is_strict=False).rungs == (1, 2, 4, 8, 12, 13)
     assert Ladder(64, is_strict=True).rungs == (64,)
     assert [Ladder(13, is_strict=False).fit(rows) for rows in (1, 3, 8, 9, 13)] == [1, 4, 8, 12, 13]

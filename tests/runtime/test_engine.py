@@ -322,6 +322,13 @@ def test_a_compiled_step_gives_the_same_answers():
     torch.testing.assert_close(compiled.outputs, plain.outputs, rtol=1e-4, atol=1e-4)
 
 
+def test_a_ladder_of_compiled_shapes_is_short_enough_to_be_compiled():
+    model = build(MODELS["conv"], seed=0).eval()
+    engine = Engine(model, middle(model), slots=4096, ladder=True, backend="compile")
+    assert engine.shapes == tuple(2**power for power in range(13))
+    assert len(engine.shapes) < torch._dynamo.config.recompile_limit    # beyond it, steps run uncompiled
+
+
 def test_a_watch_sees_every_image_until_it_stops(model):
     with torch.no_grad():
         scores = model(images(21)).score_logits

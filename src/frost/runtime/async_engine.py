@@ -85,7 +85,7 @@ class AsyncEngine:
                              f"{max_queue}.")
         place = Place(slots, backend, ladder, device)
         if process_of is None:
-            self.worker: Worker = ThreadWorker(engine_at(place, model, calibration, example, watch, clock), place,
+            self.worker: Worker = ThreadWorker(engine_at(place, model, calibration, example, watch, clock),
                                                self.budgets, clock)
         else:
             load = Load(under_load, floor)

@@ -20,6 +20,7 @@ from frost.runtime.step import Step, Taken
 
 BackendName = Literal["eager", "compile", "onnxruntime"]
 BACKENDS: tuple[BackendName, ...] = ("eager", "compile", "onnxruntime")
+MOST_SHAPES = 32    # of a compiled step: a ladder up to 2**20, and engines with other slots
 
 
 class Backend(ABC):
@@ -27,6 +28,7 @@ class Backend(ABC):
 
     name: ClassVar[BackendName]
     has_own_threads: ClassVar[bool] = False    # which those of PyTorch would get in the way of
+    compiles_shapes: ClassVar[bool] = False    # each takes seconds when it first comes
     ignores_shape: ClassVar[bool] = False    # a row's bits are the same in batches of any size, where they are at one
 
     @abstractmethod
@@ -61,8 +63,11 @@ class Compiled(Backend):
     """PyTorch compiled: one graph for each shape, made when it first comes, in some seconds."""
 
     name = "compile"
+    compiles_shapes = True
 
     def __init__(self, step: Step, precision: Precision) -> None:
+        limits = torch._dynamo.config
+        limits.recompile_limit = max(limits.recompile_limit, MOST_SHAPES)    # beyond it would run uncompiled
         self._precision, self._device = precision, device_of(step.model)
         self._begin = torch.compile(step.begin, dynamic=False)
         self._step = torch.compile(step.step, dynamic=False)

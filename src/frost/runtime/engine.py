@@ -92,21 +92,26 @@ class Engine:
         self.backend: BackendName = fastest_backend(model, slots) if backend == "auto" else backend
         if self.backend != "eager" and executor != "refill":
             raise ValueError(f"backend '{self.backend}' needs a known shape: executor='refill'.")
-        self._ladder = Ladder(slots, is_strict=not ladder)
         self._sync_every, self._max_queue, self._watch, self._clock = sync_every, max_queue, watch, clock
         self._signature = model.signature if example is None else Signature.of(as_inputs(example))
         self._make_stepper = lambda: Stepper(model, rule, precision, self.backend, signals, caches_first,
                                              self._signature)
         self._stepper = self._make_stepper()
+        self._ladder = Ladder(slots, is_strict=not ladder, is_coarse=self._stepper.backend.compiles_shapes)
 
     def __repr__(self) -> str:
         return (f"Engine({type(self.model).__name__}, {self.rule}, {self.executor}, {self.slots} slots, "
                 f"{self.backend}; outputs {self.promise})")
 
     @property
+    def shapes(self) -> tuple[int, ...]:
+        """Rows that a batch of slots may have."""
+        return self._ladder.rungs
+
+    @property
     def promise(self) -> str:
         """What holds of an answer, whatever else is in the batch."""
-        if self.executor != "refill" or (len(self._ladder.rungs) > 1 and not self._stepper.backend.ignores_shape):
+        if self.executor != "refill" or (len(self.shapes) > 1 and not self._stepper.backend.ignores_shape):
             return "agree to 1e-5 in any batch, since the shape of the batch changes"
         known = self.model.batch_invariance if self.backend == "eager" else (
             self.model.invariance_by_backend.get(self.backend))

@@ -108,7 +108,7 @@ class Child:
         self._engine: Engine = engine_at(place, run.model, calibration, watch=self._seen if calibration else None)
         session = self._engine.open()
         self._entrance = session.accepted
-        shape = warmed(self._engine, place, self._entrance.signature)
+        shape = warmed(self._engine, self._entrance.signature)
         self._seen.taken()
         budgets = Budgets(calibration, run.model.depth, setup["under_load"], setup["floor"])
         self._counts = Counts(depths=[0] * run.model.depth)

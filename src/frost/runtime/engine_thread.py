@@ -28,7 +28,7 @@ from frost.runtime.slots import Session
 STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)    # buckets of a histogram
 # Load in slots from which `shallower` lowers budgets, and at which they are at their floor. On a ladder each input
 # makes the steps of all longer; at one shape the first slots cost nothing.
-LADDER_KNEE, STRICT_KNEE = (1 / 8, 1 / 2), (1.0, 2.0)
+LADDER_KNEE, STRICT_KNEE = (1 / 16, 1 / 4), (1.0, 2.0)
 SMOOTH = 0.25         # of a step in the load
 MEASURED_FOR = 0.5    # seconds of work between two looks at the rate
 

@@ -22,7 +22,6 @@ from frost.runtime.backend import BackendName
 from frost.runtime.budgets import Budgets
 from frost.runtime.engine import Engine, Work
 from frost.runtime.engine_thread import Answers, Counts, EngineThread, Ticket
-from frost.runtime.ladder import Ladder
 
 
 class Worker(ABC):
@@ -75,11 +74,11 @@ class Worker(ABC):
 class ThreadWorker(Worker):
     """A thread of this process: for models that only this process knows."""
 
-    def __init__(self, engine: Engine, place: Place, budgets: Budgets,
+    def __init__(self, engine: Engine, budgets: Budgets,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self.engine, self.backend = engine, engine.backend
         self.counts = Counts(depths=[0] * budgets.depth)
-        self._place, self._budgets, self._clock = place, budgets, clock
+        self._budgets, self._clock = budgets, clock
         self._thread: EngineThread | None = None
 
     @property
@@ -99,7 +98,7 @@ class ThreadWorker(Worker):
 
     def warm_up(self, signature: Signature) -> tuple[int, ...]:
         """Compute once at every shape; the shape of an output."""
-        return warmed(self.engine, self._place, signature)
+        return warmed(self.engine, signature)
 
     def start(self, deliver: Callable[[Answers], None], died: Callable[[str], None]) -> None:
         """Begin."""
@@ -151,7 +150,6 @@ def engine_at(place: Place, model: IterativeModel, calibration: Calibration | No
                   backend=place.backend, ladder=place.ladder, signals=signals, watch=watch, clock=clock)
 
 
-def warmed(engine: Engine, place: Place, signature: Signature) -> tuple[int, ...]:
+def warmed(engine: Engine, signature: Signature) -> tuple[int, ...]:
     """Compute once at every shape, so that no input waits for what is compiled at its first use."""
-    rungs = Ladder(place.slots, is_strict=not place.ladder).rungs
-    return {tuple(engine.predict(signature.zeros(rows)).outputs.shape[1:]) for rows in rungs}.pop()
+    return {tuple(engine.predict(signature.zeros(rows)).outputs.shape[1:]) for rows in engine.shapes}.pop()
