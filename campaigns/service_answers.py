@@ -20,6 +20,7 @@ from clients import Got, Load, Plain, Process, Served, capacity, quantile, reque
 RUN = "cifar100-cpu"
 NPY, PNG = "application/x-npy", "image/png"
 FLOOR = 1.75              # steps, that `shallower` may go down to: 1.9 points on validation images
+WAY = 0.75                # of a deadline, that a client leaves to the server; the rest is for the way
 BACKEND = ("--backend", "eager")    # what serves where nothing was measured
 IN_TIME, LOST = 0.99, 2.0   # of the requests; points
 
@@ -89,19 +90,20 @@ def budgets(data: Path) -> Any:
     """The campaign with these images."""
     def campaign(folder: Path, share: float, seed: int) -> dict[str, Any]:
         """1.5 times the capacity at full depth: `shallower`, `shed`, and a plain server at full depth."""
-        requests, labels = labelled(data)
         seconds = max(8.0, 60 * share)
         with Served(RUN, *BACKEND) as server:
+            requests, labels = labelled(data)
             able = capacity(server, requests, max(4.0, seconds / 6))
             deadline = 5 * quantile(server.open(requests, seconds / 3, able / 2, seed=seed), 0.5)
+            requests, _ = labelled(data, f"/predict?deadline_ms={1000 * WAY * deadline:.1f}")
             shed = _judged(server.open(requests, seconds, 1.5 * able, seed=seed), labels, deadline)
         with Served(RUN, *BACKEND, "--under-load", "shallower", "--floor", str(FLOOR)) as server:
             server.closed(requests, 2.0)
             ours = _judged(server.open(requests, seconds, 1.5 * able, seed=seed), labels, deadline)
         with Plain(RUN) as plain:
-            plain.closed(requests, 2.0)
-            full = _judged(plain.open(requests, seconds / 2, 1.5 * able, seed=seed), labels, deadline)
-        lost = round(100 * (shed["right"] - ours["right"]), 2)
+            plain.closed(requests, 2.0)    # a few seconds, which keep it busy for minutes
+            full = _judged(plain.open(requests, seconds / 8, 1.5 * able, seed=seed), labels, deadline)
+        lost = round(100 * (full["right"] - ours["right"]), 2)
         failures = int(ours["in time"] < IN_TIME) + int(lost > LOST) + int(full["in time"] >= IN_TIME)
         return {"n": ours["requests"], "failures": failures, "in time": ours["in time"], "points lost": lost,
                 "right": ours["right"], "mean depth": ours["mean depth"], "capacity": round(able, 1),
@@ -109,13 +111,13 @@ def budgets(data: Path) -> Any:
     return campaign
 
 
-def labelled(data: Path) -> tuple[list[bytes], np.ndarray]:
+def labelled(data: Path, path: str = "/predict") -> tuple[list[bytes], np.ndarray]:
     """The CIFAR-100 test images as requests, and their labels."""
     from frost.data.cifar import CIFAR100, load_cifar
 
     test = load_cifar(data, CIFAR100).test
     pixels = test.images.permute(0, 2, 3, 1).numpy()
-    return [request_of(picture(one), PNG) for one in pixels], test.labels.numpy()
+    return [request_of(picture(one), PNG, path) for one in pixels], test.labels.numpy()
 
 
 def _judged(found: Sequence[Got], labels: np.ndarray, deadline: float) -> dict[str, Any]:

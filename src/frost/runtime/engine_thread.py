@@ -22,6 +22,7 @@ from torch import Tensor
 from frost.core.block import FAILURES
 from frost.halting.budget import Budget
 from frost.runtime.budgets import Budgets, Grant
+from frost.runtime.live import Result
 from frost.runtime.scheduler import Item
 from frost.runtime.slots import Session
 
@@ -131,15 +132,21 @@ class EngineThread:
         try:
             while self._take():
                 self._feed()
+                if late := self.session.late():    # they go before the step that would make them later
+                    self._finish(late)
+                    self._hand_over()
                 if len(self.session):
                     self._step()
                 self._expire()
-                answers, self._out = self._out, []
-                for ticket, _ in answers:
-                    ticket.is_over = True
-                self._deliver(answers)
+                self._hand_over()
         except BaseException as error:    # whatever it was, the waiters must hear of it
             self._died(f"{type(error).__name__}: {error}")
+
+    def _hand_over(self) -> None:
+        answers, self._out = self._out, []
+        for ticket, _ in answers:
+            ticket.is_over = True
+        self._deliver(answers)
 
     def _take(self) -> bool:
         """Read the inbox, waiting if there is nothing else to do; False to stop."""
@@ -207,6 +214,11 @@ class EngineThread:
         counts.steps, counts.last_step, counts.seconds = counts.steps + 1, took, counts.seconds + took
         counts.step_seconds[bisect_left(STEP_SECONDS, took)] += 1
         self._measure()
+        self._finish(results)
+
+    def _finish(self, results: list[Result]) -> None:
+        """Count answers, and keep them for their callers."""
+        counts = self.counts
         for result in results:
             ticket: Ticket = result.key
             grant = ticket.grant

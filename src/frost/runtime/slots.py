@@ -51,6 +51,7 @@ class Session:
         self._live: Live | None = None
         self._window = Window(sync_every)
         self._is_stale = False    # whether free rows have to be filled anew
+        self._took = 0.0          # seconds of the last step; 0 while no input has a deadline
 
     def __len__(self) -> int:
         return len(self.scheduler)
@@ -109,8 +110,37 @@ class Session:
         finally:
             torch.set_num_threads(threads)
 
+    @torch.inference_mode(mode=False)
+    def late(self) -> list[Result]:
+        """The answers that inputs have whose time is up before the next step has ended, as far as that is known.
+
+        One that has none yet gets its first step, and no more.
+        """
+        if not self.scheduler.has_deadlines:
+            return []
+        late = list(self.scheduler.expired(self._clock() + self._took))
+        results = self._harvest() if late and len(self._window) else []    # some may have stopped since the last look
+        for item in late:
+            if item.place is None:
+                continue
+            item.is_late = True
+            if item.place == "waiting":
+                item.limit = 1
+                continue
+            live = self._stage if item.place == "staged" else self._live
+            assert live is not None
+            results += self._answered(live, [item])
+        return results
+
     def _advanced(self) -> list[Result]:
-        results = self._late()
+        results, is_timed = self.late(), self.scheduler.has_deadlines
+        began = self._clock() if is_timed else 0.0
+        results += self._stepped()
+        self._took = self._clock() - began if is_timed else 0.0
+        return results
+
+    def _stepped(self) -> list[Result]:
+        results: list[Result] = []
         self._fill(results)
         if self.scheduler.occupied and self._live is not None:
             try:
@@ -236,24 +266,6 @@ class Session:
         for row, _ in failed:
             self._remove(running[row])
         return [Result(running[row].key, None, int(live.steps[row]), None, error) for row, error in failed]
-
-    def _late(self) -> list[Result]:
-        """The answers that inputs have whose time is up; one that has none yet gets its first step, and no more."""
-        if not self.scheduler.has_deadlines:
-            return []
-        late = list(self.scheduler.expired(self._clock()))
-        results = self._harvest() if late and len(self._window) else []    # some may have stopped since the last look
-        for item in late:
-            if item.place is None:
-                continue
-            item.is_late = True
-            if item.place == "waiting":
-                item.limit = 1
-                continue
-            live = self._stage if item.place == "staged" else self._live
-            assert live is not None
-            results += self._answered(live, [item])
-        return results
 
     def _answered(self, live: Live, items: list[Item]) -> list[Result]:
         """The answers of items whose rows are in this batch; they leave."""
