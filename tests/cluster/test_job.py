@@ -16,6 +16,7 @@ from frost.checkpoint import load
 from frost.cli import main
 from frost.cluster import identity as identities
 from frost.cluster.identity import check_same, identity
+from frost.cluster.dataset import BLOCKS
 from frost.cluster.job import block_rows
 from frost.cluster.joining import check_address
 from frost.cluster.worker import Task, Unread, Worker, row_group
@@ -121,8 +122,8 @@ def test_parquet_files_without_keys_are_refused(tmp_path):
 
 
 def test_blocks_are_small_beside_the_job_but_fill_the_slots():
-    assert block_rows(1_000_000, 8, 64) * 8 * 4 <= 10_000
-    assert block_rows(100, 8, 64) * 4 >= 64
+    assert block_rows(1_000_000, 8, 64) * 8 * BLOCKS <= 12_500
+    assert block_rows(100, 8, 64) * BLOCKS >= 64
 
 
 def test_a_worker_reads_files_bytes_pixels_and_arrays(tmp_path):

@@ -15,8 +15,8 @@ from frost.halting.budget import Budget
 if TYPE_CHECKING:
     from ray.data import Dataset
 
-BLOCKS = 4         # of rows that share an actor's slots; with one, slots would stay empty while its last rows finish
-SENT = BLOCKS + 1   # blocks of an actor: one waits, so that no slot does
+BLOCKS = 3         # of rows that share an actor's slots; with one, slots would stay empty while its last rows finish
+SENT = BLOCKS + 6   # blocks of an actor; the others wait there, for Ray looks only every 0.1 s for what it may send
 FULL_DEPTH = Budget()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from frost.checkpoint import load
 from frost.cluster.answerfolder import AnswerFolder, answer_folder
-from frost.cluster.dataset import BLOCKS, SENT, answering, task_of
+from frost.cluster.dataset import BLOCKS, answering, task_of
 from frost.cluster.joining import check_address, cpus, joined, needed
 from frost.cluster.listed import Listed, listed_rows
 from frost.cluster.rows import TRACE
@@ -99,7 +99,7 @@ def predict_files(run_path: Path | str, listed: Path, out: Path, address: str, *
 def block_rows(count: int, actors: int, slots: int) -> int:
     """Rows of a block: small beside the job, but enough to fill an actor's slots, which is what small jobs get."""
     fills = math.ceil(1.5 * slots / BLOCKS)
-    return min(max(int(count * UNDER_WAY) // (actors * SENT), fills), MOST)
+    return min(max(int(count * UNDER_WAY) // (actors * BLOCKS), fills), MOST)
 
 
 def _run(asked: Listed, folder: AnswerFolder, task: Any, actors: int, rows: int, ledger: Ledger) -> None:
