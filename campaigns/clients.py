@@ -89,7 +89,7 @@ def request_of(body: bytes, kind: str, path: str = "/predict", more: bytes = b""
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No collections meanwhile: with all answers of a minute kept, one holds the clients up for a quarter of a second."""
+    """No collections meanwhile: with the answers of a minute kept, one holds clients up for a quarter of a second."""
     gc.collect()
     gc.disable()
     try:

@@ -35,6 +35,7 @@ CAMPAIGNS = {
     "F15": ("one input among others of every kind", "its answer is the same, bit for bit", "batch_invariance.py"),
     "inputs": ("one input among others, for every kind of input and head: vectors, tokens, dense answers, recurrences",
                "the same bits, or 1e-5 where the kernels round by row", "any_input.py"),
+    "F15, onnxruntime": ("the same in ONNX Runtime", "its answer is the same, bit for bit", "batch_invariance.py"),
     "F16": ("engine against the obvious loop", "same depths, logits to 1e-5", "batch_invariance.py"),
     "F17": ("random lives of a session", "one outcome each, no slot lost", "batch_invariance.py"),
     "reproduction": ("kill −9 of `frost reproduce`, then `--resume`", "the same results.json, timing apart",

@@ -15,8 +15,8 @@ from cluster_extras import needs
 from frost.checkpoint import load
 from frost.cli import main
 from frost.cluster import identity as identities
-from frost.cluster.identity import check_same, identity
 from frost.cluster.dataset import BLOCKS
+from frost.cluster.identity import check_same, identity
 from frost.cluster.job import block_rows
 from frost.cluster.joining import check_address
 from frost.cluster.worker import Task, Unread, Worker, row_group

@@ -51,7 +51,7 @@ class Session:
         self._live: Live | None = None
         self._window = Window(sync_every)
         self._is_stale = False    # whether free rows have to be filled anew
-        self._took = 0.0          # seconds of the last step; 0 while no input has a deadline
+        self._took = 0.0          # seconds of the last step with a deadline
 
     def __len__(self) -> int:
         return len(self.scheduler)
@@ -112,10 +112,7 @@ class Session:
 
     @torch.inference_mode(mode=False)
     def late(self) -> list[Result]:
-        """The answers that inputs have whose time is up before the next step has ended, as far as that is known.
-
-        One that has none yet gets its first step, and no more.
-        """
+        """The answers of inputs whose time will be up when the next step ends; one without gets its first step only."""
         if not self.scheduler.has_deadlines:
             return []
         late = list(self.scheduler.expired(self._clock() + self._took))
@@ -133,10 +130,11 @@ class Session:
         return results
 
     def _advanced(self) -> list[Result]:
-        results, is_timed = self.late(), self.scheduler.has_deadlines
-        began = self._clock() if is_timed else 0.0
+        if not self.scheduler.has_deadlines:
+            return self._stepped()
+        results, began = self.late(), self._clock()
         results += self._stepped()
-        self._took = self._clock() - began if is_timed else 0.0
+        self._took = self._clock() - began
         return results
 
     def _stepped(self) -> list[Result]:
