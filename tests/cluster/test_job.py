@@ -17,7 +17,7 @@ from frost.cli import main
 from frost.cluster import identity as identities
 from frost.cluster.dataset import BLOCKS
 from frost.cluster.identity import check_same, identity
-from frost.cluster.job import block_rows
+from frost.cluster.job import block_rows, blocks_waiting
 from frost.cluster.joining import check_address
 from frost.cluster.worker import Task, Unread, Worker, row_group
 from frost.halting.budget import Budget
@@ -126,6 +126,11 @@ def test_blocks_are_small_beside_the_job_but_fill_the_slots():
     assert block_rows(100, 8, 64) * BLOCKS >= 64
 
 
+def test_more_blocks_wait_in_a_job_that_is_large():
+    assert blocks_waiting(20_000, 1, block_rows(20_000, 1, 64)) == 6
+    assert blocks_waiting(1_000, 2, block_rows(1_000, 2, 64)) == 1
+
+
 def test_a_worker_reads_files_bytes_pixels_and_arrays(tmp_path):
     worker = Worker(task())
     name = picture(tmp_path / "a.png")
@@ -199,13 +204,13 @@ from frost.cluster.worker import Task, Worker
 from frost.halting.budget import Budget
 
 worker = Worker(Task("digits", identity(load("digits")), Budget(), 8, 1, "image", "file"))
-opened = worker.engine.engine.open
+opened = worker.engine.worker.engine.open
 
 def broken():
     session = opened()
     session.advance = lambda: (_ for _ in ()).throw(MemoryError())
     return session
-worker.engine.engine.open = broken
+worker.engine.worker.engine.open = broken
 
 async def answers():
     async for table in worker(pa.table({"file": ["a"], "image": [sys.argv[1]]})):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 BLOCKS = 3         # of rows that share an actor's slots; with one, slots would stay empty while its last rows finish
-SENT = BLOCKS + 6   # blocks of an actor; the others wait there, for Ray looks only every 0.1 s for what it may send
+WAITING = 6        # blocks in front of an actor: Ray looks only every 0.1 s for what it may send
 FULL_DEPTH = Budget()
 
 
@@ -54,12 +54,12 @@ def task_of(opened: Run, run: Path | str, budget: Budget, slots: int, threads: i
     return Task(where, identity(opened), budget, slots, threads, "image", "file")
 
 
-def answering(dataset: Dataset, task: Task, actors: int, rows: int) -> Dataset:
+def answering(dataset: Dataset, task: Task, actors: int, rows: int, waiting: int = WAITING) -> Dataset:
     """The data set through actors; a block is a call, of which several share an actor's slots.
 
     Ray starts an actor that has died anew, and sends it its blocks again, as often as that takes.
     """
-    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=SENT,
+    compute = needed("ray.data").ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=BLOCKS + waiting,
                                                    max_concurrent_calls_per_actor=BLOCKS)
     return dataset.map_batches(Worker, fn_constructor_args=(task,), compute=compute, batch_size=rows,
                                batch_format="pyarrow", zero_copy_batch=True, num_cpus=task.threads)

@@ -18,7 +18,7 @@ import numpy as np
 
 from frost.checkpoint import load
 from frost.cluster.answerfolder import AnswerFolder, answer_folder
-from frost.cluster.dataset import BLOCKS, answering, task_of
+from frost.cluster.dataset import BLOCKS, WAITING, answering, task_of
 from frost.cluster.joining import check_address, cpus, joined, needed
 from frost.cluster.listed import Listed, listed_rows
 from frost.cluster.rows import TRACE
@@ -28,7 +28,7 @@ from frost.halting.budget import Budget
 from frost.interrupt import Stopped, stop_requests
 from frost.report.progress import Report, progress
 
-UNDER_WAY, UNWRITTEN = 0.0125, 0.0025    # of all rows
+UNDER_WAY, UNSTARTED, UNWRITTEN = 0.0125, 0.025, 0.0025    # of all rows
 MOST = 4096                    # rows of a block
 LARGEST_PART = 1_000_000       # rows of a file
 
@@ -102,6 +102,11 @@ def block_rows(count: int, actors: int, slots: int) -> int:
     return min(max(int(count * UNDER_WAY) // (actors * BLOCKS), fills), MOST)
 
 
+def blocks_waiting(count: int, actors: int, rows: int) -> int:
+    """Blocks in front of each actor: fewer in a small job, of which Ray would not hear of too many before a kill."""
+    return min(max(int(count * UNSTARTED) // (actors * rows), 1), WAITING)
+
+
 def _run(asked: Listed, folder: AnswerFolder, task: Any, actors: int, rows: int, ledger: Ledger) -> None:
     """Send the blocks, and keep what comes."""
     data = needed("ray.data")
@@ -111,7 +116,8 @@ def _run(asked: Listed, folder: AnswerFolder, task: Any, actors: int, rows: int,
     context = data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    dataset = answering(data.from_arrow(blocks), task, min(actors, len(blocks)), rows)
+    dataset = answering(data.from_arrow(blocks), task, min(actors, len(blocks)), rows,
+                        blocks_waiting(count, actors, rows))
     with stop_requests() as request, progress("predicting", count, before) as report:
         for table in tables_of(dataset):
             new = folder.add(table.drop_columns(list(TRACE)))
