@@ -20,7 +20,7 @@ from clients import Got, Load, Plain, Process, Served, capacity, quantile, reque
 RUN = "cifar100-cpu"
 NPY, PNG = "application/x-npy", "image/png"
 FLOOR = 1.75              # steps, that `shallower` may go down to: 1.9 points on validation images
-WAY = 0.75                # of a deadline, that a client leaves to the server; the rest is for the way
+WAY = 0.7                # of a deadline, that a client leaves to the server; the rest is for the way
 BACKEND = ("--backend", "eager")    # what serves where nothing was measured
 IN_TIME, LOST = 0.99, 2.0   # of the requests; points
 
